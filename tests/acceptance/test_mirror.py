@@ -457,6 +457,21 @@ def test_a_set_of_files_becomes_the_directory(project: Project) -> None:
     assert (project.tree / "a").read_text() == "2"
 
 
+@pytest.mark.parametrize("way", ["import_", "import_files"])
+def test_an_import_that_fails_here_lets_nobody_overwrite_the_directory(
+    project: Project, way: str
+) -> None:
+    project.put("a", "1")
+    project.workspace.snapshot()
+    with pytest.raises(errors.NotFound):
+        getattr(project.workspace, way)(project.folder / "missing.tar")
+    project.put("a", "an hour's work")
+    project.client.files.write("b", "somebody else's")
+    with pytest.raises(errors.HeadMoved):
+        project.workspace.snapshot()
+    assert (project.tree / "a").read_text() == "an hour's work"
+
+
 def test_a_task_that_fails_takes_the_directory_back(project: Project) -> None:
     project.put("a", "1")
 

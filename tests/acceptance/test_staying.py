@@ -1,6 +1,7 @@
 """The process that a command leaves behind: when there is one, what it holds, and when it ends."""
 
 import ctypes
+import fcntl
 import json
 import os
 import pty
@@ -90,9 +91,8 @@ class Shell:
 
     def held(self) -> list[str]:
         """Returns what the process that was left behind has open of the vault and directories."""
-        folder = Path(f"/proc/{self.left()}/fd")
-        held = [os.readlink(folder / number) for number in os.listdir(folder)]
-        return [each for each in held if each.startswith((str(self.vault), str(self.directory)))]
+        ours = (str(self.vault), str(self.directory))
+        return [each for each in held_by(self.left()) if each.startswith(ours)]
 
     def has_left_none(self) -> bool:
         return not self.socket.parent.exists()
@@ -118,6 +118,15 @@ def wait_until(condition: Callable[[], bool]) -> None:
     while not condition():
         assert time.monotonic() < until, "it did not happen"
         select.select([], [], [], 0.01)
+
+
+def held_by(process: int) -> list[str]:
+    """Returns what a process has open."""
+    held: list[str] = []
+    for number in os.listdir(f"/proc/{process}/fd"):
+        with suppress(FileNotFoundError):  # It was closed just now.
+            held.append(os.readlink(f"/proc/{process}/fd/{number}"))
+    return held
 
 
 def is_alive(process: int) -> bool:
@@ -209,15 +218,10 @@ def test_nothing_of_the_caller_is_kept(shell: Shell) -> None:
     assert os.getsid(process) == process
     assert os.readlink(f"/proc/{process}/cwd") == "/"
 
-    def held() -> list[str]:
-        numbers = os.listdir(f"/proc/{process}/fd")
-        return [os.readlink(f"/proc/{process}/fd/{number}") for number in numbers]
-
     assert shell.is_answered("status")
     allowed = ("/dev/null", f"{shell.session}/", "socket:", "pipe:")
-    wait_until(lambda: all(each.startswith(allowed) for each in held()))
-    assert [each for each in held() if not each.startswith(allowed)] == []
-    assert sum(each.startswith("pipe:") for each in held()) == 2, "its own, for signals"
+    wait_until(lambda: all(each.startswith(allowed) for each in held_by(process)))
+    assert sum(each.startswith("pipe:") for each in held_by(process)) == 2, "its own, for signals"
 
 
 def test_the_command_that_was_installed_leaves_one_unless_it_is_told_otherwise(
@@ -563,6 +567,31 @@ def test_damage_is_met_as_by_a_process_of_ones_own(
     alone = shell.run(*words, HOLDFAST_STAY="0")
     assert (answered.returncode, answered.stderr) == (alone.returncode, alone.stderr)
     assert answered.returncode == 5, answered
+
+
+def test_what_was_stored_anew_is_said_to_who_asked(shell: Shell) -> None:
+    model = shell.directory / "model"
+    model.write_bytes(os.urandom(400_000))
+    shell.ok("snapshot")
+    wait_until(lambda: not shell.held())
+    for pack in (shell.vault / "packs").rglob("*.pack"):
+        data = bytearray(pack.read_bytes())
+        data[len(data) // 2] ^= 1
+        pack.chmod(0o600)
+        pack.write_bytes(data)
+    shutil.copyfile(model, shell.directory / "copy")
+    done = shell.run("snapshot", PYTHONPROFILEIMPORTTIME="1")
+    assert "holdfast.cli.app" not in done.stderr, "it was answered"
+    assert "was damaged was stored anew" in done.stderr
+
+
+def test_nobody_waits_for_a_directory_that_another_has(shell: Shell) -> None:
+    assert shell.is_answered("status")
+    (lock,) = (shell.vault / "workspaces").glob("*/lock")
+    with lock.open("r+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        wait_until(lambda: not shell.held())
+        shell.ok("watch", "--stop")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="nobody else may use the vault of another user")

@@ -29,9 +29,11 @@ from holdfast.model.names import Name
 from holdfast.model.traces import Thresholds
 from holdfast.model.upkeep import Policy
 from holdfast.operations.timeline import ForkNamespace
+from holdfast.progress import no_progress
 from holdfast.sdk.admin import Operator
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Call, Download, Feed, Group, Pages, Steps, _Described, asking
+from holdfast.sdk.content import Packed
 from holdfast.sdk.groups.exchange import Exchange
 from holdfast.sdk.groups.store import StoreSnapshot
 from holdfast.sdk.lines import Line
@@ -584,3 +586,18 @@ def test_no_exception_is_for_something_that_is_gone(operations: dict[Operation, 
     there = {f"{method} {path}" for method, path in operations}
     assert set(WITHOUT_METHOD) <= there
     assert set(NOT_SENT) <= there
+
+
+def test_a_folder_is_packed_before_anybody_is_asked(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder/a").write_bytes(b"content of a")
+    content = Packed(tmp_path / "folder", progress=no_progress)
+    assert not content.is_ready
+    with content.made():
+        assert content.is_ready
+        size, sent = content.measure(), b"".join(content)
+        assert size == len(sent)
+        assert b"content of a" in sent
+        assert content.is_repeatable
+        assert b"".join(content) == sent
+    assert not content.is_ready

@@ -25,7 +25,7 @@ from holdfast.workspace.journal import Journal, is_settled, litter_pattern, was_
 from holdfast.workspace.reading import TORN, Unreadable, Vanished, read_all, read_link, read_still
 from holdfast.workspace.resting import Resting
 from holdfast.workspace.scan import Draft, Omitted, Scanner
-from holdfast.workspace.statindex import Folder, StatIndex, is_unsure
+from holdfast.workspace.statindex import Checked, Folder, StatIndex, is_unsure
 from holdfast.workspace.writing import Drifted, Step, Writer
 
 
@@ -445,6 +445,27 @@ def test_of_a_folder_that_moved_only_what_differs_is_looked_at_again(
     assert scan.drafts[b"src"].wanted == {b"7", b"8", b"added"}
     listed = Scanner(root_fd, StatIndex.empty(), Rules()).scan().drafts[b"src"]
     assert (scan.drafts[b"src"].rows, scan.drafts[b"src"].folders) == (listed.rows, listed.folders)
+
+
+def test_what_is_renamed_between_the_check_and_the_listing_is_looked_at(
+    root: Path, root_fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root / "x", b"of x")
+    put(root / "y", b"of y")
+    sleep(0.1)  # So that what was there is sure.
+    index = known_of(root_fd)
+    put(root / "new")
+    check = StatIndex.check
+
+    def checking(self: StatIndex, fd: int, **options: Any) -> Checked:
+        checked = check(self, fd, **options)
+        (root / "x").rename(root / "y")
+        return checked
+
+    monkeypatch.setattr(StatIndex, "check", checking)
+    draft = Scanner(root_fd, index, Rules()).scan().drafts[b""]
+    assert draft.rows.keys() == {b"new", b"y"}
+    assert draft.wanted == {b"new", b"y"}
 
 
 def writer_to(root_fd: int, goal: dict[bytes, Entry], index: StatIndex | None = None) -> Writer:

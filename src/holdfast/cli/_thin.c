@@ -577,7 +577,7 @@ static int listen_to(int fd, const char *command)
     if (is_in(REPEATABLE, command))
         return IN_PYTHON;
     static const char LOST[] =
-        "holdfast: the process that watches this directory ended before it answered\n"
+        "holdfast: the process that answers here ended before it did\n"
         "  The command may have been carried out: look at `holdfast log` before you repeat it.\n";
     write_all(2, (const unsigned char *)LOST, sizeof LOST - 1);
     return FAILED;

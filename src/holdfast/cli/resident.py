@@ -20,7 +20,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, redirect_stderr, suppress
 from pathlib import Path
 from typing import Final, cast
 
@@ -84,8 +84,10 @@ class Door:
     def _listen(self, name: str) -> socket.socket:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         address = thin.address_of(str(self._folder), self._folder_fd, name)
-        self._unlink()
+        with suppress(FileNotFoundError):
+            os.unlink(self._name, dir_fd=self._folder_fd)
         listener.bind(address)
+        self._inode = os.stat(self._name, dir_fd=self._folder_fd).st_ino
         # Nobody can connect before `listen`, and nobody else may enter the folder at all.
         os.chmod(self._name, 0o600, dir_fd=self._folder_fd)
         listener.listen(_BACKLOG)
@@ -160,9 +162,11 @@ class Door:
         os.close(self._lock_fd)
 
     def _unlink(self) -> None:
-        # By descriptor: the vault may have been moved since.
+        # By descriptor: the vault may have been moved since. And ours alone: somebody may have
+        # cleared the folder, and another process be there.
         with suppress(FileNotFoundError):
-            os.unlink(self._name, dir_fd=self._folder_fd)
+            if os.stat(self._name, dir_fd=self._folder_fd).st_ino == self._inode:
+                os.unlink(self._name, dir_fd=self._folder_fd)
 
 
 class Request:
@@ -219,7 +223,9 @@ class Request:
         before = os.umask(self._mask)
         try:
             use_time_zone(self._environ)
-            yield
+            # What is logged is said to whoever asked: what was damaged, or could not be kept.
+            with redirect_stderr(self._err):
+                yield
         finally:
             os.umask(before)
 

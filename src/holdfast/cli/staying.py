@@ -186,7 +186,7 @@ class _Staying:
             self._door.close()
             raise
         self._vault = KeptVault(location)
-        self._answer = _letting_go(self._vault, _without_paging(answer_with(self._vault)))
+        self._do = _without_paging(answer_with(self._vault))
         self._idle_s = idle_s
         self._since, self._used_at = time.time(), time.monotonic()
         self._code: dict[str, tuple[int, int] | None] = {}
@@ -214,25 +214,34 @@ class _Staying:
         # Before anybody is greeted: who finds nobody behind the socket does it without us.
         if signals in ready or not self._is_wanted():
             return False
-        if self._door.fileno() not in ready:
+        if time.monotonic() >= self._used_at + LEISURE_S:
             self._vault.let_go()
+        if self._door.fileno() not in ready:
             return True
         self._vault.check_current()
         goes_on = self._door.serve(self._answer)
-        self._used_at = time.monotonic()
         self._note_code()
         if os.fstat(2).st_size > LONGEST_LOG:
             os.ftruncate(2, 0)
         return goes_on and _memory_bytes() <= MOST_BYTES
 
+    def _answer(self, request: Request) -> int | None:
+        code = self._do(request)
+        if code is not None:
+            self._used_at = time.monotonic()
+        if code != DONE:
+            # What it met may be of the disk: the next one opens everything anew.
+            self._vault.let_go()
+        return code
+
     def _wait(self, signals: int) -> set[int]:
         poll = select.poll()
         poll.register(signals, select.POLLIN)
         poll.register(self._door.fileno(), select.POLLIN)
-        left = self._used_at + self._idle_s - time.monotonic()
-        soon = LEISURE_S if self._vault.is_open else POLL_S
+        used_s = time.monotonic() - self._used_at
+        soon = LEISURE_S - used_s if self._vault.is_open else POLL_S
         # Rounded up: a wait that ends too soon would be repeated until it does not.
-        return {fd for fd, _ in poll.poll(max(0.0, min(left, soon)) * 1000 + 1)}
+        return {fd for fd, _ in poll.poll(max(0.0, min(self._idle_s - used_s, soon)) * 1000 + 1)}
 
     def _is_wanted(self) -> bool:
         """Says whether it is used, and all that it stands on is as it was."""
@@ -261,18 +270,6 @@ class _Staying:
             "memory_bytes": f"{_memory_bytes()}",
         }
         return [f"{word}={value}" for word, value in pairs.items()]
-
-
-def _letting_go(vault: KeptVault, answer: Answer) -> Answer:
-    """Opens everything anew after a command that failed: what it met may be of the disk."""
-
-    def answered(request: Request) -> int | None:
-        code = answer(request)
-        if code != DONE:
-            vault.let_go()
-        return code
-
-    return answered
 
 
 def _without_paging(answer: Answer) -> Answer:

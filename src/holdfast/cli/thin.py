@@ -429,7 +429,7 @@ def _without_answer(command: str) -> int | None:
         return None
     _write(
         2,
-        b"holdfast: the process that watches this directory ended before it answered\n"
+        b"holdfast: the process that answers here ended before it did\n"
         b"  The command may have been carried out: look at `holdfast log` before you repeat it.\n",
     )
     return _FAILED

@@ -1,8 +1,7 @@
 """Opens vaults and attached directories for commands, and decides who closes them.
 
 A command asks and never closes. In a process that ends after one command `OwnVaults` closes
-what it opened; a process that stays passes its own `Vaults`, hands out what it has open
-already, and does nothing on `release`.
+what it opened; a process that stays passes its own `Vaults`, and decides what stays open.
 """
 
 from collections.abc import Callable

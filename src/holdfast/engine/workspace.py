@@ -402,8 +402,13 @@ class Workspace(Looks):
     def close(self) -> None:
         """Keeps what is known for the next time, and lets go of the directory."""
         try:
-            with self._guard, self._attachment.locked():
-                self._directory.close()
+            with self._guard:
+                if self._directory.is_saved:
+                    # Somebody else may have the directory for long, who is not waited for.
+                    self._directory.forget()
+                    return
+                with self._attachment.locked():
+                    self._directory.close()
         except Unavailable:
             # Detached meanwhile, or moved: there is nothing to keep for.
             self._directory.forget()

@@ -34,6 +34,7 @@ from holdfast.engine.timeline.takeback import check_choice
 from holdfast.errors import Busy, DriftFound, InvalidValue, Unavailable
 from holdfast.mirror.comparing import Comparing, texts_of
 from holdfast.mirror.following import Moved, fetch
+from holdfast.mirror.packing import ready
 from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Changes, Restored, counted
@@ -238,12 +239,13 @@ class RemoteWorkspace(Comparing):
         progress: Progress = no_progress,
     ) -> Imported:
         """Replaces what the server has, and the directory, by an exported file's content."""
-        return self._brought_in(
-            lambda: self.namespace.import_(source),
-            reason="before importing an archive",
-            force=force,
-            progress=progress,
-        )
+        with ready(source, progress=progress) as file:
+            return self._brought_in(
+                lambda: self.namespace.import_(file),
+                reason="before importing an archive",
+                force=force,
+                progress=progress,
+            )
 
     def import_files(
         self,
@@ -253,12 +255,13 @@ class RemoteWorkspace(Comparing):
         progress: Progress = no_progress,
     ) -> ImportedFiles:
         """Makes the server's files, and the directory, what a plain tar file or a folder holds."""
-        return self._brought_in(
-            lambda: self.namespace.import_files(source),
-            reason="before importing files",
-            force=force,
-            progress=progress,
-        )
+        with ready(source, progress=progress) as file:
+            return self._brought_in(
+                lambda: self.namespace.import_files(file),
+                reason="before importing files",
+                force=force,
+                progress=progress,
+            )
 
     # Opening and closing
 

@@ -54,7 +54,7 @@ from holdfast.sdk.calls import (
     flow,
     method,
 )
-from holdfast.sdk.content import Content, Packed, Target, is_folder
+from holdfast.sdk.content import Content, Packed, Target
 from holdfast.sdk.groups.activity import Schedules, TaskRuns, Traces
 from holdfast.sdk.groups.events import Events
 from holdfast.sdk.groups.files import Files, FilesReader
@@ -282,8 +282,9 @@ class Agent(Group[F]):
         from pathlib import Path  # noqa: PLC0415 - few clients move archives
 
         path = Path(source).expanduser()
-        content = Packed(path, progress=progress) if is_folder(path) else None
-        return _import(content or Content(path, progress=progress), ImportedFiles, files=True)
+        # Not asked of the path: of a name that is too long, this says no.
+        kind = Packed if os.path.isdir(path) else Content  # noqa: PTH112 - see above
+        return _import(kind(path, progress=progress), ImportedFiles, files=True)
 
 
 def _export(

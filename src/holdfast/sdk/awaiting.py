@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import Any, TypeVar
 
 import httpx2
@@ -75,7 +75,11 @@ class AsyncSender:
 
     async def send(self, call: Call[T]) -> T:
         """Sends one call; returns its answer."""
-        return answer_of(call, await self._exchange(call, streams=False))
+        content = call.content
+        with ExitStack() as stack:
+            if content is not None and not content.is_ready:
+                await asyncio.to_thread(stack.enter_context, content.made())
+            return answer_of(call, await self._exchange(call, streams=False))
 
     async def run(self, steps: Steps[T]) -> T:
         """Sends one call after the other; returns what comes of them."""

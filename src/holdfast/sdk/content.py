@@ -58,6 +58,16 @@ class Content:
         """Whether it is the same for sure if it is sent again: a file may change meanwhile."""
         return isinstance(self._source, bytes)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is there to be sent; else `made` takes a while."""
+        return True
+
+    @contextmanager
+    def made(self) -> Generator[None]:
+        """Makes what is to be sent, where it has to be made, and lets go of it at the end."""
+        yield
+
     def measure(self) -> int | None:
         """Returns how many bytes will be sent; None if only the end will tell."""
         self._size = self._measured()
@@ -113,29 +123,30 @@ class Content:
 
 
 class Packed(Content):
-    """A folder, sent as a plain tar file: made when it is read, in the thread that reads it."""
+    """A folder, sent as a plain tar file, which is made before anybody is asked.
+
+    A server does not wait for long for the first bytes of what it was announced.
+    """
 
     def __init__(self, folder: Path, *, progress: Progress) -> None:
         super().__init__(folder, progress=progress)
-        self._folder = folder
 
-    def _measured(self) -> None:
-        """Says that only the end will tell."""
+    @property
+    def is_ready(self) -> bool:
+        """Whether it is there to be sent."""
+        return not isinstance(self._source, Path)
 
     @contextmanager
-    def _opened(self) -> Generator[Callable[[int], bytes]]:
-        from holdfast.mirror.packing import packed  # noqa: PLC0415 - loads a whole engine
+    def made(self) -> Generator[None]:
+        """Packs the folder for as long as the block lasts."""
+        from holdfast.mirror.packing import pack  # noqa: PLC0415 - loads a whole engine
 
-        with packed(self._folder, progress=self._progress) as file:
-            yield partial(_read, file)
-
-
-def is_folder(path: Path) -> bool:
-    """Says whether a path leads to a folder; one that leads nowhere does not."""
-    try:
-        return path.is_dir()
-    except ValueError:  # With a NUL in it: whoever opens it says so.
-        return False
+        folder = self._source
+        try:
+            with pack(cast("Path", folder), progress=self._progress) as self._source:
+                yield
+        finally:
+            self._source = folder
 
 
 def local_error(error: OSError, path: Path) -> HoldfastError:

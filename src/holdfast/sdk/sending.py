@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import Any, TypeVar
 
 import httpx2
@@ -38,7 +39,8 @@ class SyncSender:
 
     def send(self, call: Call[T]) -> T:
         """Sends one call; returns its answer."""
-        return answer_of(call, self._exchange(call, streams=False))
+        with nullcontext() if call.content is None else call.content.made():
+            return answer_of(call, self._exchange(call, streams=False))
 
     def run(self, steps: Steps[T]) -> T:
         """Sends one call after the other; returns what comes of them."""

@@ -217,7 +217,8 @@ class Scanner:
             with os.scandir(fd) as entries:
                 for entry in entries:
                     name = os.fsencode(entry.name)
-                    if name in same:
+                    # By its number, too: what was renamed since is another under that name.
+                    if name in same and same[name].ino == entry.inode():
                         draft.rows[name] = same[name]
                     else:
                         self._take(draft, name, entry, (fd, state.st_dev))

@@ -31,7 +31,7 @@ def capture_folder(
     Raises `DirectoryRefused` for a vault, or what lies in one.
     """
     check_directory(folder, home=None, vault=context.own_folders, force=True)
-    rules, known = Rules(apart=identities(context.folders)), LastLook.of(None)
+    rules, known = Rules(apart=identities(context.own_folders)), LastLook.of(None)
     scan = Scanner(root_fd, known.index, rules).scan(everything=True)
     check_fits(context, scan)
     capture = Capture(root_fd, known, sink, context.limits, progress)

@@ -121,9 +121,14 @@ class Directory:
         if not {*lost} <= {*self.last.lost}:
             self.last, self._hints = self.last.forgotten(lost), None
 
+    @property
+    def is_saved(self) -> bool:
+        """Whether the next process knows all that this one does."""
+        return self.last is self._saved
+
     def save(self) -> None:
         """Keeps what is known for the next process, if that can be."""
-        if self.last is not self._saved:
+        if not self.is_saved:
             try:
                 self.last.index.save(self._index_path)
             except OSError as exc:
