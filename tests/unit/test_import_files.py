@@ -301,6 +301,9 @@ REFUSED = {
     "a time that is no number": Tar().extended(mtime="soon").add("a").end(),
     "a wrong checksum": Tar().add("a", check=b"000001\0 ").end(),
     "an unknown format": Tar().add("a", magic=b"ustar\x0099").end(),
+    "headers without members": Tar(Tar().extended(b"g", comment="0" * 9_000) * 1_900)
+    .add("a")
+    .end(),
     "a path for all": Tar().extended(b"g", path="a").add("b").end(),
     "two pax headers": Tar().extended(path="a").extended(path="a").add("b").end(),
     "two names": Tar().extended(path="a").add("L", b"L", b"c\0").add("b").end(),

@@ -46,6 +46,11 @@ _BESIDE: Final = {EXTENDED, _FOR_ALL, _LONG_NAME, _LONG_TARGET}
 _MAX_BESIDE_BYTES: Final = 1 << 20
 """Of one header, or long name, beside a member's own: extended attributes take some room."""
 
+_MOST_BESIDE_BYTES: Final = 16 << 20
+_BESIDE_A_MEMBER_BYTES: Final = 64 << 10
+"""Of all of these: once for the archive, and for each member. To read a megabyte of records takes
+a sixth of a second, so that an archive of nothing else would take hours."""
+
 _MAX_END_BYTES: Final = 16 << 20
 """Of zeros at the end: `tar --blocking-factor` makes records as long as somebody likes."""
 
@@ -110,6 +115,7 @@ class _Reading:
         self._of_all: dict[bytes, bytes] = {}
         self._records: dict[bytes, bytes] = {}
         self._is_extended = False
+        self._room_bytes = _MOST_BESIDE_BYTES
 
     def members(self) -> Iterator[Member | HardLink]:
         """Yields them."""
@@ -122,9 +128,13 @@ class _Reading:
                     raise UnsafeArchive("a header is empty or too large", member=header.name)
                 if not self._is_there(at, size):
                     return
+                self._room_bytes -= BLOCK_BYTES + size
+                if self._room_bytes < 0:
+                    raise UnsafeArchive("it has more headers than members", member=header.name)
                 self._take(header.type, source.read(at, size))
             else:
                 found = self._member(header, at)
+                self._room_bytes += _BESIDE_A_MEMBER_BYTES
                 size = found.size if isinstance(found, Member) else 0
                 if self._is_whole and at + size > source.size:
                     raise UnsafeArchive("it ends before the member does", member=found.name)
