@@ -139,11 +139,11 @@ class Packed(Content):
     @contextmanager
     def made(self) -> Generator[None]:
         """Packs the folder for as long as the block lasts."""
-        from holdfast.mirror.packing import pack  # noqa: PLC0415 - loads a whole engine
+        from holdfast.mirror.packing import packed  # noqa: PLC0415 - loads a whole engine
 
         folder = self._source
         try:
-            with pack(cast("Path", folder), progress=self._progress) as self._source:
+            with packed(cast("Path", folder), progress=self._progress) as self._source:
                 yield
         finally:
             self._source = folder
