@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -361,6 +361,13 @@ def test_counts_go_on_beyond_what_the_header_holds(tmp_path: Path, at: int) -> N
     with holdfast.open(vault) as opened, counted(opened) as count:
         assert opened.find_loss() is None
         assert count == at + 8
+
+
+def test_a_count_that_became_a_text_by_damage_is_none() -> None:
+    with closing(sqlite3.connect(":memory:")) as tool:
+        tool.execute("CREATE TABLE namespaces (commits)")
+        tool.executemany("INSERT INTO namespaces VALUES (?)", [(7,), ("8",), (9.5,)])
+        assert count_of(tool) == 7
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,9 @@ HEADER: Final = 0
 """Where a count stands that no namespace's row has: none has this id."""
 
 _HAS_COUNTS: Final = "SELECT 1 FROM pragma_table_info('namespaces') WHERE name = 'commits'"
+_HIGHEST: Final = "SELECT MAX(commits) FROM namespaces WHERE typeof(commits) = 'integer'"
+"""Of a damaged row it may be a text, which is above all numbers; whoever reads the row is told."""
+
 _WRAP: Final = 1 << 32
 """The header has 32 bits, the first of them a sign."""
 
@@ -240,7 +243,7 @@ def count_of(connection: sqlite3.Connection) -> int:
     (header,) = connection.execute("PRAGMA user_version").fetchone()
     highest = None
     if connection.execute(_HAS_COUNTS).fetchone() is not None:
-        (highest,) = connection.execute("SELECT MAX(commits) FROM namespaces").fetchone()
+        (highest,) = connection.execute(_HIGHEST).fetchone()
     # Its lowest bits: the highest count before it is at most so much away.
     return (highest or 0) + max(_signed(header - (highest or 0)), 0)
 
