@@ -11,6 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from holdfast import Client
 from holdfast.testing.servers import Server, most_awaited_s, running_server
 
 MIB = 1 << 20
@@ -46,6 +47,21 @@ def test_a_body_of_very_many_lists_is_refused_before_it_is_decoded(
     assert answer.status_code == 422
     assert "lists and objects" in answer.json()["detail"]
     assert server.cpu_s() - before < WORST_S
+
+
+def test_paths_of_thousands_of_levels_are_written_a_few_at_a_time(
+    server: Server, agent: httpx.Client
+) -> None:
+    paths = [f"r{number}/{'d/' * 2030}a" for number in range(100)]
+    sent = {"files": [{"path": path, "content": "YQ=="} for path in paths]}
+    before = server.cpu_s()
+    answer = agent.post("/v1/files/write_many", json=sent)
+    assert answer.status_code == 413
+    assert "fewer of them together" in answer.json()["detail"]
+    assert server.cpu_s() - before < WORST_S
+    with Client(server.api_key, url=server.url, namespace="deep") as client:
+        assert client.files.write_many((path, b"a") for path in paths[:12]) == 12
+        assert client.files.read(paths[11]) == b"a"
 
 
 def of_state(value: bytes) -> bytes:

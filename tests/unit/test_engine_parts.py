@@ -20,6 +20,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.caches import ByteCache
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.core.paths import ancestors, check_key, parent_of, to_folder, to_key, to_text
+from holdfast.engine.files import fitting
 from holdfast.engine.files.fitting import find_clashes, is_directory, keep_emptied, settle
 from holdfast.engine.objects import content
 from holdfast.engine.objects.reachable import mark
@@ -387,8 +388,10 @@ SETTLED: dict[str, tuple[Entries, Wanted, list[bytes], Entries]] = {
 }
 
 
+@pytest.mark.parametrize("most", [fitting.MOST_WEIGHT, 1], ids=["at once", "one by one"])
 @pytest.mark.parametrize("case", SETTLED)
-def test_changes_are_made_to_fit(case: str) -> None:
+def test_changes_are_made_to_fit(case: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fitting, "MOST_WEIGHT", most)
     there, wanted, in_the_way, after = SETTLED[case]
     assert clashes(there, wanted) == in_the_way
     assert settled(there, wanted) == after

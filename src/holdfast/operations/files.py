@@ -20,6 +20,9 @@ BATCH_FILES: Final = 4096
 BATCH_BYTES: Final = 32 << 20
 """How many files, and how many bytes, are written together in one transaction."""
 
+BATCH_WEIGHT: Final = 16 << 20
+"""How many bytes the names of all directories above them have: each of these is looked at."""
+
 
 def check_part(start: int, length: int | None) -> tuple[int, int | None] | None:
     """Returns which part of a file is asked for; None for all of it. Raises for what is none."""
@@ -169,7 +172,18 @@ def _read(files: list[FileToWrite]) -> Items:
     if sum(len(file.content) for file in files) >= BATCH_BYTES:
         message = f"files that are written together have less than {BATCH_BYTES} bytes in all"
         raise TooLarge(message)
+    if sum(weigh(file.path) for file in files) >= BATCH_WEIGHT:
+        raise TooLarge("these paths have too many directories: write fewer of them together")
     return [(read_path(file.path), file.content) for file in files]
+
+
+def weigh(path: str | bytes) -> int:
+    """Returns about how many bytes the names of all directories above a path have.
+
+    Each name has all of those above it: with thousands of levels these are megabytes.
+    """
+    levels = path.count("/") if isinstance(path, str) else path.count(b"/")
+    return len(path) * levels // 2
 
 
 _FILES: Final = Annotated[list[FileToWrite], msgspec.Meta(max_length=BATCH_FILES)]

@@ -52,12 +52,14 @@ from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo
 from holdfast.operations.files import (
     BATCH_BYTES,
     BATCH_FILES,
+    BATCH_WEIGHT,
     ChangeMode,
     DeleteFile,
     MakeDirectory,
     MakeLink,
     MoveFile,
     WriteFiles,
+    weigh,
 )
 from holdfast.operations.operation import does
 
@@ -208,14 +210,14 @@ class Files(FilesReader):
 
     @does(WriteFiles)
     def write_many(self, wanted: WriteFiles) -> int:
-        total, size, batch = 0, 0, dict[bytes, bytes]()
+        total, size, weight, batch = 0, 0, 0, dict[bytes, bytes]()
         for path, data in wanted.items:
-            body = _to_bytes(data)
-            batch[to_key(path)] = body
-            total, size = total + 1, size + len(body)
-            if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
+            key, body = to_key(path), _to_bytes(data)
+            batch[key] = body
+            total, size, weight = total + 1, size + len(body), weight + weigh(key)
+            if len(batch) >= BATCH_FILES or size >= BATCH_BYTES or weight >= BATCH_WEIGHT:
                 self._write_batch(batch)
-                size, batch = 0, {}
+                size, weight, batch = 0, 0, {}
         if batch:
             self._write_batch(batch)
         return total

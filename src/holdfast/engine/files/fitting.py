@@ -7,23 +7,30 @@ directories that nobody deleted, `keep_needed` those in which something stays. T
 directories' own entries in the form that `editing.py` describes.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
 
 from holdfast.engine.core.paths import ancestors, parent_of
 from holdfast.entries import Directory, decode_entry, encode_entry
 from holdfast.ids import ObjectId
 from holdfast.model.files import USUAL_DIRECTORY_MODE
+from holdfast.operations.files import weigh
 from holdfast.tree import NodeSource, get_many, iterate, prefix_stop
 
 Wanted = Mapping[bytes, bytes | None]
+
+MOST_WEIGHT: Final = 64 << 20
+"""Of the names of directories that are looked at together."""
 
 
 def find_clashes(source: NodeSource, root: ObjectId, changes: Wanted) -> list[bytes]:
     """Returns what is in the way of these changes: files above them, entries below them."""
     puts = [key for key, entry in changes.items() if entry is not None]
-    folders = {folder for key in puts for folder in ancestors(key)}
-    result = _overlaid(source, root, folders, changes)
-    clashes = {folder for folder, entry in result.items() if not _is_directory(entry)}
+    clashes = set[bytes]()
+    for folders in _folders_above(puts):
+        result = _overlaid(source, root, folders, changes)
+        clashes.update(folder for folder, entry in result.items() if not _is_directory(entry))
     for key in puts:
         if not _is_directory(changes[key]):
             clashes.update(live_below(source, root, key, changes))
@@ -34,15 +41,17 @@ def settle(source: NodeSource, root: ObjectId, changes: Wanted) -> dict[bytes, b
     """Returns the changes, with what is in their way taken out."""
     settled = {**changes, **dict.fromkeys(find_clashes(source, root, changes))}
     usual = encode_entry(Directory(USUAL_DIRECTORY_MODE))
-    puts = [key for key, entry in settled.items() if entry is not None]
-    folders = {folder for key in puts for folder in ancestors(key)}
-    for folder, entry in _overlaid(source, root, folders, settled).items():
-        if entry == usual:
-            settled[folder] = None
+    puts = sorted(key for key, entry in settled.items() if entry is not None)
+    for folders in _folders_above(puts):
+        for folder, entry in _overlaid(source, root, folders, settled).items():
+            if entry == usual:
+                settled[folder] = None
     return {
         key: None
         if entry == usual
-        and (key in folders or next(live_below(source, root, key, settled), None) is not None)
+        and (
+            _has_below(puts, key) or next(live_below(source, root, key, settled), None) is not None
+        )
         else entry
         for key, entry in settled.items()
     }
@@ -101,6 +110,25 @@ def live_below(source: NodeSource, root: ObjectId, key: bytes, changes: Wanted) 
     for name, _ in iterate(source, root, start=prefix, stop=prefix_stop(prefix)):
         if changes.get(name, b"") is not None:
             yield name
+
+
+def _folders_above(puts: Sequence[bytes]) -> Iterator[set[bytes]]:
+    """Yields the directories above these paths, some at a time: all names may be gigabytes."""
+    folders, weight = set[bytes](), 0
+    for key in puts:
+        folders.update(ancestors(key))
+        weight += weigh(key)
+        if weight >= MOST_WEIGHT:
+            yield folders
+            folders, weight = set[bytes](), 0
+    yield folders
+
+
+def _has_below(puts: Sequence[bytes], folder: bytes) -> bool:
+    """Says whether one of these paths, which are in order, lies below a directory."""
+    prefix = folder + b"/"
+    at = bisect_left(puts, prefix)
+    return at < len(puts) and puts[at].startswith(prefix)
 
 
 def _overlaid(

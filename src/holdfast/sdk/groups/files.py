@@ -11,6 +11,7 @@ from holdfast.errors import Invalid, NotAFile, PathNotFound
 from holdfast.model.files import FileInfo
 from holdfast.model.names import PathLike, sent_path, sent_text
 from holdfast.operations.files import (
+    BATCH_WEIGHT,
     ChangeMode,
     DeleteFile,
     GlobFiles,
@@ -22,6 +23,7 @@ from holdfast.operations.files import (
     StatFile,
     WriteFiles,
     check_part,
+    weigh,
 )
 from holdfast.operations.forms import form_of
 from holdfast.progress import Progress, no_progress
@@ -48,6 +50,9 @@ from holdfast.sdk.reading import sent, whole
 BATCH_FILES: Final = 500
 BATCH_BYTES: Final = 4 << 20
 """Files that go together in one request; base64 makes a third more of them."""
+
+MOST_WEIGHT: Final = BATCH_WEIGHT // 2
+"""Above this there may be no room for one more path, whatever its length."""
 
 LAST_BYTE: Final = 10**18 - 1
 """No file reaches that far, and servers need not read a number that is longer."""
@@ -190,7 +195,7 @@ class Files(FilesReader[F]):
     @flow
     def write_many(self, items: Iterable[tuple[PathLike, str | bytes]]) -> Steps[int]:
         """Writes many files, some hundreds to a transaction; returns how many."""
-        total, size, batch = 0, 0, list[tuple[PathLike, bytes]]()
+        total, size, weight, batch = 0, 0, 0, list[tuple[PathLike, bytes]]()
         for path, data in items:
             body = encoded(data) if isinstance(data, str) else data
             if len(body) >= BATCH_BYTES:
@@ -198,13 +203,13 @@ class Files(FilesReader[F]):
                 if batch:
                     yield asking(WriteFiles(batch))
                 yield _put(path, Content(body, progress=no_progress), None, None)
-                total, size, batch = total + 1, 0, []
+                total, size, weight, batch = total + 1, 0, 0, []
                 continue
             batch.append((path, body))
-            total, size = total + 1, size + len(body)
-            if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
+            total, size, weight = total + 1, size + len(body), weight + weigh(sent_path(path))
+            if len(batch) >= BATCH_FILES or size >= BATCH_BYTES or weight >= MOST_WEIGHT:
                 yield asking(WriteFiles(batch))
-                size, batch = 0, []
+                size, weight, batch = 0, 0, []
         if batch:
             yield asking(WriteFiles(batch))
         return total
