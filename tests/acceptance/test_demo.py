@@ -1,14 +1,18 @@
-"""What `make run` shows a newcomer: it runs as a program of its own, and keeps its claims."""
+"""What a newcomer is shown: it runs as a program of its own, and keeps its claims."""
 
+import json
 import os
 import pty
 import re
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast import demo
 
 COMMAND = [sys.executable, "-m", "holdfast.demo"]
@@ -88,3 +92,27 @@ def test_a_claim_that_does_not_hold_ends_the_demo(capsys: pytest.CaptureFixture[
         demo._claim("the sky is green", holds=False)
     assert ended.value.code == 1
     assert "FAILED  the sky is green" in capsys.readouterr().out
+
+
+def test_a_story_is_served_and_removed_again(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path), "HOLDFAST_DATABASE_URL": "postgresql://x"}
+    command = [Path(sys.executable).with_name("holdfast"), "demo", "--serve", "--json"]
+    with subprocess.Popen(
+        [*command, "--port", "0"], env=environment, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        told = json.loads(process.stdout.readline())
+        keys = json.loads(Path(told["credentials"]).read_text())
+        with holdfast.Client(keys["api_key"], url=told["url"], namespace="shop-backend") as agent:
+            newest, *_ = agent.timeline(limit=1)
+            assert newest.label == "Clean up old fixtures"
+            assert newest.number > 200
+            assert [task.name for task in agent.tasks.list(status="running")] == [
+                "Speed up search ranking"
+            ]
+            went_back = agent.restore("@-1")
+            assert went_back.verified
+            assert agent.files.read_text("data/fixtures/orders-000.csv").startswith("order")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == 0
+    assert list(tmp_path.iterdir()) == []

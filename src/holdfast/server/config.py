@@ -110,7 +110,8 @@ def configure(environ: Mapping[str, str], **flags: object) -> Config:
 def to_environ(config: Config) -> dict[str, str]:
     """Returns the variables that tell a worker process what its parent was told.
 
-    But for the keys, which only the first start needs.
+    Those that were told nothing are empty, whatever this process was started with. But for the
+    keys, which only the first start needs.
     """
     told = {
         each.name: each.show(getattr(config, each.field))
@@ -118,7 +119,7 @@ def to_environ(config: Config) -> dict[str, str]:
         if each.name not in (ADMIN_KEY, API_KEY)
     }
     told[DATA] = str(config.data.absolute())
-    return {name: value for name, value in told.items() if value}
+    return told
 
 
 def _checked(config: Config) -> Config:

@@ -12,6 +12,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Begin": {
         "init": "attach a directory and take its first snapshot",
         "status": "show what has changed since the last snapshot",
+        "demo": "play an agent's bad day, or serve a made-up fortnight",
     },
     "Keep": {
         "snapshot": "keep the directory as it is now",
@@ -72,7 +73,7 @@ COMMANDS: Final = {name: line for group in GROUPS.values() for name, line in gro
 """Every command, with what it does."""
 
 OWN_PROCESS: Final = frozenset(
-    {"backup", "erase", "keys", "mcp", "reinstate", "run", "serve", "watch"}
+    {"backup", "demo", "erase", "keys", "mcp", "reinstate", "run", "serve", "watch"}
 )
 """Commands that need the terminal and the signals of the process that was started."""
 
