@@ -8,6 +8,7 @@ On a terminal lines are coloured, control bytes are escaped, and content that is
 spelled out.
 """
 
+import os
 import zlib
 from base64 import b85encode
 from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.console import Console
 from holdfast.cli.wordwise import marked
+from holdfast.entries import Link
 from holdfast.escaping import escaped_line, quoted
 
 _LINK = "120000"
@@ -99,11 +101,20 @@ def _file(
     if word_by_word:
         yield from (_painted_words(console, line) for line in marked(hunks))
         return
-    links = ("-" if modes[0] == _LINK else "") + ("+" if modes[1] == _LINK else "")
-    for line in hunks:
+    for line in _link_lines(change) if _LINK in modes else hunks:
         yield _content_line(console, line)
-        if links and line[:1] in links:
-            yield _NO_END  # A link's target has none.
+
+
+def _link_lines(change: "holdfast.Change") -> Iterator[str]:
+    """Yields the one hunk of a link: its target may have line ends, and seldom ends with one."""
+    entries = (change.old, change.new)
+    targets = [os.fsdecode(each.target) if isinstance(each, Link) else "" for each in entries]
+    sides = [target.removesuffix("\n").split("\n") if target else [] for target in targets]
+    yield "@@ -{} +{} @@".format(*(f"{int(bool(lines))},{len(lines)}" for lines in sides))
+    for sign, target, lines in zip("-+", targets, sides, strict=True):
+        yield from (f"{sign}{line}" for line in lines)
+        if target and not target.endswith("\n"):
+            yield _NO_END
 
 
 def _header(patch: "holdfast.Patch", modes: tuple[str, str]) -> Iterator[str]:
