@@ -87,6 +87,40 @@ def test_an_undo_takes_back_the_restore_and_not_what_it_left_alone(shell: Shell)
     assert (shell.home / "d/debug.log").read_text() == "trace\n"
 
 
+def test_what_a_restore_wrote_is_no_longer_taken_for_excluded(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    folder.mkdir()
+    (folder / "mine").write_text("mine")
+    with holdfast.open(tmp_path / "vault") as vault, vault.workspace(folder) as project:
+        (folder / "x").write_text("x")
+        with_x = project.snapshot()
+        (folder / "x").rename(folder / "a")
+        with_a = project.snapshot()
+        (folder / ".holdfastignore").write_text("*")
+        project.snapshot()
+        project.restore(with_x)
+        done = project.restore(with_a)
+        assert (done.verified, done.uncovered) == (True, [])
+        assert sorted(each.name for each in folder.iterdir()) == ["a", "mine"]
+
+
+@pytest.mark.parametrize("rules", ["*", "build/"])
+def test_files_are_brought_in_exactly_whatever_their_rules_say(tmp_path: Path, rules: str) -> None:
+    folder, source = tmp_path / "d", tmp_path / "source"
+    folder.mkdir()
+    (folder / "mine").write_text("mine")
+    (source / "build").mkdir(parents=True)
+    (source / "build" / "x.o").write_text("x")
+    (source / ".holdfastignore").write_text(rules)
+    with holdfast.open(tmp_path / "vault") as vault, vault.workspace(folder) as project:
+        done = project.import_files(source)
+        assert done.verified
+        assert done.left_out == ["build/x.o"]
+        assert sorted(each.name for each in folder.iterdir()) == [".holdfastignore", "build"]
+        project.undo()
+        assert (folder / "mine").read_text() == "mine"
+
+
 def test_the_head_shows_what_was_brought_back_to_programs_too(tmp_path: Path) -> None:
     folder = tmp_path / "d"
     folder.mkdir()

@@ -254,11 +254,16 @@ def lacking_lines(
 ) -> Iterator[str]:
     """Yields the names of what a snapshot does not vouch for."""
     missing = "not captured" if is_kept else "not captured, left as it is"
-    for word, paths in ((missing, found.uncaptured), ("in motion", found.in_motion)):
-        listed = paths if console.is_verbose else paths[:OMITTED_LISTED]
-        yield from (console.paint(f"  {word}: {escaped(path)}", "red") for path in listed)
-        if len(paths) > len(listed):
-            yield f"  … and {len(paths) - len(listed):,} more {word}"
+    yield from listed(console, missing, found.uncaptured)
+    yield from listed(console, "in motion", found.in_motion)
+
+
+def listed(console: Console, word: str, paths: Sequence[str]) -> Iterator[str]:
+    """Yields paths, each with a word for what they have in common; some of many."""
+    some = paths if console.is_verbose else paths[:OMITTED_LISTED]
+    yield from (console.paint(f"  {word}: {escaped(path)}", "red") for path in some)
+    if len(paths) > len(some):
+        yield f"  … and {len(paths) - len(some):,} more {word}"
 
 
 def _omitted(

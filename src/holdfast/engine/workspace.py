@@ -24,6 +24,7 @@ from msgspec.structs import replace as changed
 
 from holdfast.engine.archives.checkout import checkout
 from holdfast.engine.capturing.capture import Rereading
+from holdfast.engine.core.paths import to_text
 from holdfast.engine.directory.agreeing import Agreed, agree
 from holdfast.engine.directory.attachments import Attachment, check, make_anew, take_over, unmake
 from holdfast.engine.directory.directory import Directory
@@ -345,12 +346,13 @@ class Workspace(Looks):
         """Makes the directory exactly what a plain tar file or another folder holds."""
         from holdfast.engine.archives.plainfiles import import_files  # noqa: PLC0415 - as above
 
-        follower = Follower(self._directory, force=force, progress=progress)
-        return self._brought_in(
+        follower = Follower(self._directory, force=force, is_exact=True, progress=progress)
+        done = self._brought_in(
             lambda handle, _: import_files(handle, source, progress=progress),
             follower,
             reason="before importing files",
         )
+        return changed(done, left_out=[to_text(path) for path in follower.left_out])
 
     def merge(
         self,

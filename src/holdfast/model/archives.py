@@ -80,3 +80,5 @@ class ImportedFiles(msgspec.Struct, frozen=True, kw_only=True):
     content_bytes: int
     verified: bool
     """Whether the stored result was read back and is what was brought in."""
+    left_out: list[str] = []
+    """What lies in the directory and, by the rules that came with it, in no snapshot."""

@@ -81,6 +81,7 @@ def _answer_files(console: Console, imported: "holdfast.ImportedFiles") -> None:
             "in_motion_count": len(find_lacking(imported.snapshot).in_motion),
             "imported_entries": imported.entries,
             "imported_bytes": imported.content_bytes,
+            "left_out": imported.left_out,
         },
         lines=lambda: [] if console.is_quiet else _files_lines(console, imported),
     )
@@ -127,6 +128,9 @@ def _files_lines(console: Console, imported: "holdfast.ImportedFiles") -> Iterat
     count = words.number(imported.entries, "entry", "entries")
     yield f"Imported files: {count}, {words.size(imported.content_bytes)}, {proof}"
     yield from words.lacking_lines(console, found, is_kept=True)
+    yield from words.listed(
+        console, "in no snapshot, by the rules that came along", imported.left_out
+    )
     yield from _way_back(imported.safety_id)
 
 

@@ -245,10 +245,20 @@ class Directory:
 
         One that cannot be read is an error, except on the way back: what is there is no reason
         to stay there, and what the earlier rules left out is left out. So it is with what a
-        restore has taken away.
+        restore has taken away; but what that has written is in a snapshot.
         """
         earlier = Rules(*self._remembered(), apart=self._apart)
+        if earlier.texts:
+            including |= self._known_paths()
         return earlier.joined(self.rules_there()).including(including)
+
+    def _known_paths(self) -> frozenset[bytes]:
+        """Returns what was captured when the directory was last looked at, but for folders."""
+        return frozenset(
+            b"/".join((folder.path, row.name)) if folder.path else row.name
+            for folder in self.last.index.iter_folders()
+            for row in folder.rows
+        )
 
     def rules_there(self) -> Rules:
         """Returns the same, without what a restore has taken away."""

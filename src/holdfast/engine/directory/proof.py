@@ -37,6 +37,8 @@ class Proof(msgspec.Struct, frozen=True, kw_only=True):
     differing: set[bytes]
     twins: set[bytes]
     """Those that differ in which names are one file, and in nothing else."""
+    hidden: set[bytes]
+    """What is there as it shall be, and the rules that are there now leave out."""
 
 
 def prove(
@@ -73,6 +75,7 @@ def prove(
         more=_growth(source, applied, goal),
         differing={edit.key for edit in edits},
         twins={edit.key for edit in edits if _plain(edit.old) == _plain(edit.new)},
+        hidden=hidden,
     )
 
 

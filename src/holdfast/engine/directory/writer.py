@@ -54,14 +54,16 @@ class Follower:
         target: SnapshotInfo | None = None,
         back: SnapshotId | None = None,
         goal: str | None = None,
+        is_exact: bool = False,
         progress: Progress = no_progress,
     ) -> None:
         """Is made with what is special about the operation.
 
-        `force` allows to overwrite what no snapshot can hold; `target` is what is brought back,
-        where that is known before (or else `protect`); `back` is where a crash shall lead to, if
-        that is not where the head stands, and `goal` the map that what crashed before was leading
-        to, empty if that is not known.
+        `force` allows to overwrite what no snapshot can hold; with `is_exact`, what was captured
+        goes if it is not in the goal, whatever the goal's own rules leave out; `target` is what is
+        brought back, where that is known before (or else `protect`); `back` is where a crash shall
+        lead to, if that is not where the head stands, and `goal` the map that what crashed before
+        was leading to, empty if that is not known.
         """
         self._directory = directory
         self.force = force
@@ -72,7 +74,7 @@ class Follower:
         if target is not None:
             self.protect(target)
         self.progress = progress
-        self._back, self._goal = back, goal
+        self._back, self._goal, self._is_exact = back, goal, is_exact
         self._vaults: Vaults | None = None
         self._earlier: Rules | None = None
         self._start: ObjectId | None = None
@@ -88,6 +90,8 @@ class Follower:
         it; None if only its time of modification would have changed."""
         self.uncovered: list[bytes] = []
         """What is in no snapshot and was left alone: the rules had excluded it until now."""
+        self.left_out: list[bytes] = []
+        """What was written, and the rules that came with it leave out of the next look."""
         self.in_motion: frozenset[bytes] = frozenset()
         """What was written, and somebody had open for writing when it was read again."""
 
@@ -198,6 +202,7 @@ class Follower:
             progress=self.progress,
         )
         self.in_motion = frozenset(written) & proof.last.moving.keys()
+        self.left_out = sorted(proof.hidden)
         # A folder in which all was spared is an empty one here, and was not in the goal.
         around = {folder for key in self.spared for folder in ancestors(key)}
         excused = {*self.kept, *self.spared, *around, *proof.twins}
@@ -303,7 +308,7 @@ class Follower:
         self._vaults = self._vaults or Vaults(self._directory.root_fd)
         if self._vaults.hold(key if isinstance(new, Folder) else above(key)) or is_pack(key):
             return True
-        return new is None and rules.excludes_within(key)
+        return new is None and not self._is_exact and rules.excludes_within(key)
 
     def _begin(self, source: StagedObjects, move: Moving, wanted: ObjectId) -> None:
         self._litter = litter_of(move.mark)
