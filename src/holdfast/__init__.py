@@ -73,6 +73,7 @@ _HOMES = {
     "Repaired": "holdfast.model.upkeep",
     "Restored": "holdfast.model.changes",
     "Schedule": "holdfast.model.tasks",
+    "SentDelivery": "holdfast.model.webhooks",
     "SessionContext": "holdfast.model.sessions",
     "SessionInfo": "holdfast.model.sessions",
     "Sessions": "holdfast.engine.sessions.door",

@@ -60,7 +60,7 @@ from holdfast.model.upkeep import (
     Repaired,
     Verified,
 )
-from holdfast.model.webhooks import Delivery, NewWebhook, Webhook
+from holdfast.model.webhooks import Delivery, NewWebhook, SentDelivery, Webhook
 from holdfast.reinstating import reinstate
 from holdfast.sdk.admin import AdminClient, AsyncAdminClient
 from holdfast.sdk.client import AsyncClient, Client
@@ -127,6 +127,7 @@ __all__ = [
     "Repaired",
     "Restored",
     "Schedule",
+    "SentDelivery",
     "SessionContext",
     "SessionInfo",
     "Sessions",
