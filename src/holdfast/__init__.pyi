@@ -35,6 +35,14 @@ from holdfast.model.files import FileInfo, Finding, Findings
 from holdfast.model.keys import Key, NewKey
 from holdfast.model.memories import Memory, MemoryMatch
 from holdfast.model.names import Name
+from holdfast.model.overviews import (
+    LatestSnapshot,
+    NamespaceOverview,
+    RollbackBucket,
+    RollbackSeries,
+    RunningTask,
+    StorageDay,
+)
 from holdfast.model.sessions import (
     Lineage,
     SessionContext,
@@ -102,6 +110,7 @@ __all__ = [
     "ImportedFiles",
     "Key",
     "Kind",
+    "LatestSnapshot",
     "Level",
     "Limits",
     "Lineage",
@@ -115,6 +124,7 @@ __all__ = [
     "Name",
     "Namespace",
     "NamespaceInfo",
+    "NamespaceOverview",
     "NewKey",
     "NewWebhook",
     "Omission",
@@ -126,6 +136,9 @@ __all__ = [
     "RemoteWorkspace",
     "Repaired",
     "Restored",
+    "RollbackBucket",
+    "RollbackSeries",
+    "RunningTask",
     "Schedule",
     "SentDelivery",
     "SessionContext",
@@ -138,6 +151,7 @@ __all__ = [
     "StateDiff",
     "Status",
     "Step",
+    "StorageDay",
     "Store",
     "Task",
     "TaskRun",

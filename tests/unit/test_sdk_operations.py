@@ -407,6 +407,7 @@ GIVEN: Json = {
     "start": 1,
     "length": 2,
     "glob": "*.py",
+    "bucket": "hour",
     "regex": True,
     "ignore_case": True,
     "state_before": {"a": 1},

@@ -35,9 +35,12 @@ _IDS: Final = {
     "task": "task_id",
     "schedule": "schedule_id",
 }
+_RAISED, _LOWERED = "rollbacks.raised", "rollbacks.lowered"
 _TYPES: Final = (
     _WRITTEN,
     _DELETED,
+    _RAISED,
+    _LOWERED,
     _OWN_TRACE,
     LOST,
     ERASED,
@@ -77,6 +80,11 @@ def written(path: str, *, size_bytes: int, source: str = "write") -> Occurrence:
 def deleted(path: str, *, entries: int) -> Occurrence:
     """Returns the event of a file that has gone, or of a directory with all that was in it."""
     return Occurrence(_DELETED, {"path": path, "entries": entries})
+
+
+def rate_moved(data: dict[str, Any], *, is_worse: bool) -> Occurrence:
+    """Returns the event of a rollback rate that has come to another level."""
+    return Occurrence(_RAISED if is_worse else _LOWERED, data)
 
 
 def events_of(
