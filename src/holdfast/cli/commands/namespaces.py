@@ -129,4 +129,4 @@ def _said(console: Console, glance: "holdfast.NamespaceOverview") -> Iterator[st
         yield f"{many}, the last of them {escaped(glance.running.name)}"
     if glance.rollbacks:
         many = words.number(glance.rollbacks, "rollback")
-        yield f"{many} in 24 hours, {glance.rate:.1%} of active sessions: {glance.level.value}"
+        yield f"{many} in 24 hours, a rate of {glance.rate:.1%}: {glance.level.value}"
