@@ -35,6 +35,14 @@ from holdfast.model.files import FileInfo, Finding, Findings
 from holdfast.model.keys import Key, NewKey
 from holdfast.model.memories import Memory, MemoryMatch
 from holdfast.model.names import Name
+from holdfast.model.overviews import (
+    LatestSnapshot,
+    NamespaceOverview,
+    RollbackBucket,
+    RollbackSeries,
+    RunningTask,
+    StorageDay,
+)
 from holdfast.model.sessions import (
     Lineage,
     SessionContext,
@@ -60,7 +68,7 @@ from holdfast.model.upkeep import (
     Repaired,
     Verified,
 )
-from holdfast.model.webhooks import Delivery, NewWebhook, Webhook
+from holdfast.model.webhooks import Delivery, NewWebhook, SentDelivery, Webhook
 from holdfast.reinstating import reinstate
 from holdfast.sdk.admin import AdminClient, AsyncAdminClient
 from holdfast.sdk.client import AsyncClient, Client
@@ -102,6 +110,7 @@ __all__ = [
     "ImportedFiles",
     "Key",
     "Kind",
+    "LatestSnapshot",
     "Level",
     "Limits",
     "Lineage",
@@ -115,6 +124,7 @@ __all__ = [
     "Name",
     "Namespace",
     "NamespaceInfo",
+    "NamespaceOverview",
     "NewKey",
     "NewWebhook",
     "Omission",
@@ -126,7 +136,11 @@ __all__ = [
     "RemoteWorkspace",
     "Repaired",
     "Restored",
+    "RollbackBucket",
+    "RollbackSeries",
+    "RunningTask",
     "Schedule",
+    "SentDelivery",
     "SessionContext",
     "SessionInfo",
     "Sessions",
@@ -137,6 +151,7 @@ __all__ = [
     "StateDiff",
     "Status",
     "Step",
+    "StorageDay",
     "Store",
     "Task",
     "TaskRun",

@@ -268,6 +268,12 @@ def test_namespaces_are_listed_by_prefix_with_what_they_hold(project: Session) -
     assert [each["namespace"] for each in every] == ["idea-1", "idea-2", "project"]
     assert every[2]["directory"] == {"path": str(project.project)}
     assert {each["bytes"] for each in every} == {18}
+    taken = project.ok("log", "-n", "0", "--json").document["snapshots"]
+    assert every[2]["snapshots"] == len(taken)
+    assert (every[0]["is_dirty"], every[0]["level"]) == (False, "healthy")
+    said = project.ok("namespaces", "-v").out
+    assert "forked from" in said
+    assert "the last" in said
     some = project.ok("namespaces", "idea").out.splitlines()
     assert [line.split()[0] for line in some] == ["idea-1", "idea-2"]
     used = project.ok("du", "--namespaces", "--json").document["namespaces"]

@@ -1834,6 +1834,10 @@ def test_health_and_totals_count_the_same(agent: Namespace) -> None:
     mild = holdfast.Thresholds(elevated=1.0, warning=2.0, critical=3.0, loop=4)
     assert agent.health(thresholds=mild).level is Level.ELEVATED
     assert agent.health(thresholds=mild).loops == []
+    days = agent.rollback_series(bucket="day", since=datetime.now(tz=UTC) - timedelta(days=2))
+    assert [each.rollbacks for each in days.buckets[:2]] == [0, 0]
+    assert sum(each.rollbacks for each in days.buckets) == 3
+    assert agent.rollback_series(agent_id="nobody").buckets[-1].sessions == 0
     totals = agent.totals()
     assert (totals.sessions, totals.turns, totals.memories, totals.entities) == (2, 1, 1, 1)
     assert totals.active_sessions == 2

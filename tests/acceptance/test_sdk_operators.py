@@ -104,6 +104,42 @@ def test_a_key_opens_its_namespace_until_it_is_revoked(side: Side) -> None:
     ask(agent.close())
 
 
+def test_all_namespaces_are_seen_at_a_glance_and_over_time(side: Side, server: Server) -> None:
+    ask, agent, admin = side.ask, side.agent, side.admin
+    ask(agent.files.write("plan", "one"))
+    taken = ask(agent.snapshot("first", reason="nobody else's business"))
+    session = ask(agent.sessions.create("bot"))
+    ask(agent.sessions.rollback(session.id, 0))
+    task = ask(agent.tasks.start("tidy up", metadata={"secret": "words"}))
+    [seen] = [each for each in ask(admin.overview()) if each.namespace == side.name]
+    with holdfast.open(server.data) as vault:
+        [inside] = vault.overview(prefix=side.name)
+        assert seen == inside
+        assert ask(admin.overview(prefix=side.name)) == [inside]
+    assert (seen.running_tasks, seen.running.id, seen.dirty) == (1, task.id, False)
+    assert (seen.rollbacks, seen.level) == (1, holdfast.Level.CRITICAL)
+    assert seen.latest.task_id == task.id  # What was there before it.
+    assert seen.snapshots == 2
+    assert taken.number == 1
+    names = [each.namespace for each in ask(admin.overview())]
+    assert names == ask(admin.namespaces.list())
+    assert (
+        ask(admin.overview(limit=1, starting_after=side.name))[:1]
+        == [each for each in ask(admin.overview()) if each.namespace > side.name][:1]
+    )
+    assert task.id in [each.id for each in ask(admin.running_tasks(limit=1000))]
+    lately = {"bucket": "hour", "since": datetime.now(tz=UTC) - timedelta(hours=2)}
+    mine = ask(agent.rollback_series(**lately)).buckets
+    theirs = ask(admin.rollback_series(**lately, namespace=side.name)).buckets
+    assert theirs[: len(mine)] == mine
+    assert sum(each.rollbacks for each in mine) == 1
+    assert ask(admin.storage_series(namespace=side.name)) == []
+    for refused in ({"bucket": "week"}, {"since": datetime(2020, 1, 1, tzinfo=UTC)}):
+        with pytest.raises(errors.Invalid):
+            ask(admin.rollback_series(**refused))
+    ask(agent.tasks.complete(task.id))
+
+
 def test_what_is_erased_is_gone_for_good_and_certified(side: Side) -> None:
     ask, admin, agent = side.ask, side.admin, side.agent
     user = f"user-of-{side.name}"

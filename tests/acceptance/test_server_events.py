@@ -262,6 +262,13 @@ def test_a_stream_tells_what_happens_and_goes_on_where_it_was_left(
         told = messages(lines)
         assert next(told)["type"] == "connected"
         assert next(told)["data"]["path"] == "workspace/two"
+    with stream(server, "events/stream?types=snapshot.*,file.deleted", key=locked) as lines:
+        told = messages(lines)
+        assert next(told)["type"] == "connected"
+        write(server, namespace, "three")
+        with client(server, locked) as http:
+            assert http.post("/v1/snapshots", json={"label": "kept"}).is_success
+        assert next(told)["data"]["label"] == "kept"
     with stream(server, f"events/stream?last_event_id={event['id']}", key=locked) as lines:
         assert [next(messages(lines))["type"] for _ in range(2)][1] == "file.written"
 

@@ -1,6 +1,6 @@
 """Files and snapshots over our own routes: what the embedded door does, a server does as well."""
 
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -96,6 +96,8 @@ def test_a_file_comes_back_with_its_mode_and_time(
         "mode": 0o750,
         "modified_at": "2020-01-02T03:04:05.678901Z",
         "target": None,
+        "path_b64": None,
+        "target_b64": None,
     }
     assert raw(agent, "deep/er.bin") == inside.files.read("deep/er.bin") == data
     assert inside.files.stat("deep/er.bin").modified_at == datetime.fromisoformat(when)
@@ -249,18 +251,49 @@ def test_pages_are_what_one_listing_would_be(
     assert listed(agent, prefix="a/y", recursive=recursive, limit=limit) == inner
 
 
-def test_names_that_are_no_text_end_no_page(
+def test_what_is_no_text_can_be_listed_asked_for_and_brought_back(
     agent: httpx.Client, inside: holdfast.Namespace
 ) -> None:
-    for name in (b"a", b"b\xff", b"b\xfe", b"b\xfd", b"c"):
-        inside.files.write(name, "")
-    first = ok(agent.get("/v1/files/list", params={"limit": 2}))
-    assert [file["path"] for file in first["files"]] == [
-        "a",
-        *["b\N{REPLACEMENT CHARACTER}"] * 3,
-        "c",
-    ]
-    assert listed(agent, limit=1)[-1] == "c"
+    names = [b"a", b"b\xfd", b"b\xfe", b"b\xff", b"c"]
+    for name in names:
+        inside.files.write(name, b"in " + name)
+    inside.files.symlink("d", b"b\xff")
+    seen, after = list[bytes](), dict[str, str]()
+    while True:
+        page = ok(agent.get("/v1/files/list", params={"limit": 2, **after}))
+        assert len(page["files"]) == 2
+        for file in page["files"]:
+            raw = file["path_b64"]
+            seen.append(file["path"].encode() if raw is None else b64decode(raw))
+        if not page["has_more"]:
+            break
+        raw, path = file["path_b64"], file["path"]
+        after = {"starting_after": path} if raw is None else {"starting_after_b64": raw}
+    assert seen == [*names, b"d"]
+    asked = {"path_b64": b64encode(b"b\xff").decode()}
+    assert file["target_b64"] == asked["path_b64"]
+    shown = ok(agent.get("/v1/files/stat", params=asked))
+    assert (shown["path"], shown["path_b64"]) == ("b\N{REPLACEMENT CHARACTER}", asked["path_b64"])
+    assert agent.get("/v1/files/raw", params=asked).content == b"in b\xff"
+    first = inside.snapshot()
+    for name in names:
+        inside.files.write(name, "changed\n")
+    diff = ok(agent.get("/v1/diff/text", params={**asked, "from": first.id}))
+    assert diff["path_b64"] == asked["path_b64"]
+    names_to_restore = [{"plane": "files", "name_b64": asked["path_b64"]}]
+    body = {"names": names_to_restore, "dry_run": True}
+    preview = ok(agent.post(f"/v1/snapshots/{first.id}/restore", json=body))
+    assert [each["name_b64"] for each in preview["changes"]] == [asked["path_b64"]]
+    ok(agent.post(f"/v1/snapshots/{first.id}/restore", json={"names": names_to_restore}))
+    assert inside.files.read(b"b\xff") == b"in b\xff"
+    assert inside.files.read(b"b\xfe") == b"changed\n"
+
+
+@pytest.mark.parametrize("route", ["stat", "raw"])
+def test_what_is_no_path_in_base64_is_refused(agent: httpx.Client, route: str) -> None:
+    for raw, status in (("!!", 400), (b64encode(b"../\xff").decode(), 400), (None, 422)):
+        query = {} if raw is None else {"path_b64": raw}
+        assert agent.get(f"/v1/files/{route}", params=query).status_code == status
 
 
 # Snapshots.

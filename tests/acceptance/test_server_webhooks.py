@@ -272,6 +272,9 @@ def test_an_event_is_sent_once_more_on_request(hooks: Hooks, namespace: str) -> 
         assert again.json()["state"] == "pending"
         first, second = there.wait_for(2)
         assert first.body == second.body
+        one = hooks.http.get(f"{place}/{sent['delivery_id']}").json()
+        assert (one["body"].encode(), one["event_id"]) == (first.body, sent["event_id"])
+        assert hooks.http.get(f"{place}/dlv-nobody").status_code == 404
         assert hooks.http.post(f"{place}/dlv-nobody/redeliver").status_code == 404
         assert hooks.http.get(place, params={"below": 10**30}).status_code in (200, 400)
         assert hooks.http.get(place, params={"limit": 0}).status_code == 422

@@ -84,6 +84,10 @@ def data_of(event: EventRow) -> dict[str, Any]:
     return msgspec.json.decode(event.data)
 
 
+def place_in(data: dict[str, Any]) -> tuple[int, str | None, str | None]:
+    return data["number"], data["parent"], data["task_id"]
+
+
 def numbers(events: list[EventRow]) -> list[int]:
     return [event.number for event in events]
 
@@ -166,8 +170,10 @@ def test_every_step_of_a_timeline_is_told(place: Place, agent: Namespace) -> Non
     assert back["snapshot_id"] == first.id
     assert back["new_snapshot_id"] == restored.snapshot.id
     assert back["files_restored"] == 1
-    for event in told[4:8]:
+    assert place_in(back) == (restored.snapshot.number, restored.snapshot.parent, None)
+    for event in (told[0], *told[4:8]):
         assert (data_of(event)["snapshot_id"], data_of(event)["label"]) == (first.id, "first")
+        assert place_in(data_of(event)) == (1, None, None)
     assert data_of(told[-1])["namespace"] == "bob"
     assert told[-1].namespace == "bob"
     assert agent.traces.get(made["trace_id"]).action == "snapshot.taken"
@@ -182,6 +188,8 @@ def test_snapshots_that_go_together_are_told_one_by_one(place: Place, agent: Nam
     told = [event for event in place.told() if event.type == "snapshot.deleted"]
     labels = {data_of(event)["snapshot_id"]: data_of(event)["label"] for event in told}
     assert labels == {gone[0]: "one", gone[1]: None}
+    places = {place_in(data_of(event)) for event in told}
+    assert places == {(1, None, None), (2, gone[0], None)}
     assert len({event.id for event in told}) == 2
 
 

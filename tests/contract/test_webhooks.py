@@ -588,6 +588,7 @@ def test_an_event_that_is_no_longer_kept_is_not_sent(place: Place, agent: Namesp
     place.vault.forget()
     assert place.claim() == []
     assert place.log(hook)[0].error == "the event is no longer kept"
+    assert place.hooks.delivery(hook.id, place.log(hook)[0].id).body is None
     assert place.hooks.get(hook.id).enabled
 
 
@@ -643,6 +644,27 @@ def test_an_event_is_sent_once_more_on_request(place: Place, agent: Namespace) -
     for hook_id, delivery_id in ((other.id, sent.delivery.id), (hook.id, "dlv-x")):
         with pytest.raises(WebhookNotFound):
             place.hooks.redeliver(hook_id, delivery_id)
+
+
+def test_what_was_sent_is_shown_to_the_letter_and_without_the_secret(
+    place: Place, agent: Namespace
+) -> None:
+    hook, other = place.hooks.create(URL, events=["snapshot.restored"]), place.hooks.create(URL)
+    for content in "ab":
+        agent.files.write("a", content)
+        agent.snapshot()
+    agent.undo()  # Which is told as a restore to who asks for those.
+    [sent] = [parcel for parcel in place.claim() if parcel.webhook.id == hook.id]
+    before = place.hooks.delivery(hook.id, sent.delivery.id)
+    assert before.body == sent.body.decode()
+    assert msgspec.json.decode(before.body)["type"] == "snapshot.restored"
+    assert hook.secret not in before.body
+    place.outbox().record(sent, OK)
+    after = place.hooks.delivery(hook.id, sent.delivery.id)
+    assert (after.body, after.state) == (before.body, DeliveryState.DELIVERED)
+    for hook_id, delivery_id in ((other.id, sent.delivery.id), (hook.id, "dlv-x")):
+        with pytest.raises(WebhookNotFound):
+            place.hooks.delivery(hook_id, delivery_id)
 
 
 def test_the_log_is_paged_and_ages_out(place: Place, agent: Namespace) -> None:

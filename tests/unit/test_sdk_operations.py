@@ -86,8 +86,17 @@ WITHOUT_METHOD: dict[str, str] = {
 ALIASES = re.compile(r"/v1/memory(?=/|$)")
 """What some clients call `/v1/memories`."""
 
+RAW = {"path_b64": "sent for what is not UTF-8"}
+RAW_AFTER = {"starting_after_b64": "sent for what is not UTF-8"}
+
 NOT_SENT: dict[str, dict[str, str]] = {
     "GET /v1/history": dict.fromkeys(["key", "name_b64", "namespace"], "sent for other names"),
+    "GET /v1/files/stat": RAW,
+    "GET /v1/files/raw": RAW,
+    "GET /v1/files/grep": RAW,
+    "GET /v1/files/list": {**RAW, **RAW_AFTER, "prefix_b64": "sent for what is not UTF-8"},
+    "GET /v1/files/glob": RAW_AFTER,
+    "GET /v1/diff/text": RAW,
     "GET /v1/memories": dict.fromkeys(["query", "threshold", "top_k", "type"], VENDORS),
     "GET /v1/traces": dict.fromkeys(["start_time", "end_time"], VENDORS),
     "GET /v1/workspaces/{}/traces": dict.fromkeys(["start_time", "end_time"], VENDORS),
@@ -407,6 +416,7 @@ GIVEN: Json = {
     "start": 1,
     "length": 2,
     "glob": "*.py",
+    "bucket": "hour",
     "regex": True,
     "ignore_case": True,
     "state_before": {"a": 1},

@@ -95,6 +95,34 @@ def test_a_listener_hears_of_its_namespace_alone(vault: Holdfast) -> None:
     run(test)
 
 
+def test_a_listener_of_some_types_is_not_held_up_by_the_others(
+    vault: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ten wait at the most here: a hundred files that it has not asked for are none of them."""
+    monkeypatch.setattr(streams, "WAITING", 10)
+
+    async def test() -> None:
+        served = quick(keepalive_s=0.05)
+        lines = served.listen(vault, namespace="alice", types=["snapshot.*"], is_valid=always)
+        await heard(lines, 1)
+        alice = vault.namespace("alice")
+        alice.files.write_many((f"{number}", "x") for number in range(100))
+        alive = b""
+        while not alive.startswith(b"id: "):
+            alive = await anext(lines)
+        passed, _ = vault.events.list(limit=1)
+        assert alive == f"id: {passed[0].id}\n: still here\n\n".encode()
+        taken = alice.snapshot("kept")
+        [told] = await heard(lines, 1)
+        assert (told["type"], told["data"]["snapshot_id"]) == ("snapshot.created", taken.id)
+        again = served.listen(
+            vault, namespace="alice", types=["snapshot.*"], after=1, is_valid=always
+        )
+        assert [each["id"] for each in (await heard(again, 2))[1:]] == [told["id"]]
+
+    run(test)
+
+
 def test_who_comes_back_hears_what_it_missed_and_then_goes_on(vault: Holdfast) -> None:
     async def test() -> None:
         served = quick()

@@ -15,7 +15,14 @@ from holdfast.engine.core.rounds import LOCK
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy, Damaged, Unavailable
 from holdfast.model.replies import ReplyPlace
-from holdfast.server.work.upkeep import COLLECTS, EVERY, FIRST_S, Caretaker
+from holdfast.server.work.upkeep import (
+    COLLECTS,
+    EVERY,
+    FIRST_S,
+    WATCHES,
+    Caretaker,
+    watching_rollbacks,
+)
 from holdfast.testing.clocks import Watch
 from holdfast.testing.faults import Fuse, FusedCatalog
 
@@ -193,3 +200,15 @@ def test_a_collection_does_not_commit_for_every_snapshot_that_there_is(tmp_path:
         for snapshot, text in contents.items():
             assert agent.at(snapshot).files.read_text("file") == text
         assert Holdfast(context).verify().ok
+
+
+def test_a_server_tells_of_a_bad_rate_by_itself_and_comes_again(vault: Holdfast) -> None:
+    vault.events.listen()
+    agent = vault.namespace("alice")
+    agent.sessions.rollback(agent.sessions.create("bot").id, 0)
+    look = watching_rollbacks(vault)
+    assert look() >= WATCHES.total_seconds()
+    look()
+    told, _ = vault.events.list(types=["rollbacks.*"])
+    assert {each.namespace for each in told} == {"alice", None}
+    assert len(told) == 2

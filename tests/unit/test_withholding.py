@@ -4,7 +4,7 @@ from pathlib import Path
 
 import holdfast
 from holdfast.engine.journal.chain import append
-from holdfast.engine.journal.events import events_of
+from holdfast.engine.journal.occurrences import events_of
 from holdfast.engine.journal.withheld import for_operators
 from holdfast.model.traces import Trace
 

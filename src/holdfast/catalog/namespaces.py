@@ -32,6 +32,8 @@ _PURGES: Final = (
     "purge_schedules",
     "purge_received",
     "purge_snapshots",
+    "purge_rollback_level",
+    "purge_storage_days",
     "purge_namespace",
 )
 """What goes with a namespace, in the order in which it can."""

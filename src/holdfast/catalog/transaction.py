@@ -18,6 +18,7 @@ from holdfast.catalog.keys import KeyQueries
 from holdfast.catalog.memories import MemoryQueries
 from holdfast.catalog.mending import MendingQueries
 from holdfast.catalog.namespaces import NamespaceQueries
+from holdfast.catalog.overviews import OverviewQueries
 from holdfast.catalog.packs import PackQueries, PackRowQueries, RetiredQueries
 from holdfast.catalog.pending import PendingQueries
 from holdfast.catalog.replies import ReceivedQueries, ReplyQueries
@@ -53,6 +54,7 @@ class Transaction(
     MendingQueries,
     PackRowQueries,
     ErasureQueries,
+    OverviewQueries,
     CountQueries,
 ):
     """A view of the rows, and in a write transaction the way to change them."""

@@ -11,6 +11,7 @@ from typing import Any, BinaryIO, TypeVar, overload
 
 from holdfast.engine.audit import health
 from holdfast.engine.audit.health import NOTHING, total_of
+from holdfast.engine.audit.series import count_series
 from holdfast.engine.audit.traces import Traces
 from holdfast.engine.files.browsing import count_files
 from holdfast.engine.files.editing import Files
@@ -36,15 +37,16 @@ from holdfast.engine.timeline.fork import fork
 from holdfast.engine.timeline.selection import select
 from holdfast.engine.timeline.takeback_many import take_back_since
 from holdfast.errors import InvalidValue
-from holdfast.ids import SnapshotId
+from holdfast.ids import NamespaceId, SnapshotId
 from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
 from holdfast.model.changes import Change, Changes, History, MergeResult, Restored
 from holdfast.model.entities import Totals
 from holdfast.model.names import to_name
+from holdfast.model.overviews import RollbackSeries
 from holdfast.model.traces import Health
 from holdfast.model.upkeep import Policy
-from holdfast.operations.audit import GetHealth, GetTotals
+from holdfast.operations.audit import GetHealth, GetRollbackSeries, GetTotals
 from holdfast.operations.namespaces import Forget
 from holdfast.operations.operation import does, takes
 from holdfast.operations.snapshots import (
@@ -397,6 +399,15 @@ class Namespace:
                 return health.nothing_yet(wanted)
             tenant_id, namespace_id = head.tenant_id, head.namespace_id
             return health.measure(context, transaction, tenant_id, namespace_id, wanted)
+
+    @does(GetRollbackSeries)
+    def rollback_series(self, wanted: GetRollbackSeries) -> RollbackSeries:
+        handle = self._handle
+        with handle.context.catalog.read() as transaction:
+            head = handle.find_head(transaction)
+            # Of one that does not exist nothing is counted.
+            of = NamespaceId(0) if head is None else head.namespace_id
+            return count_series(handle.context, transaction, handle.tenant_id, of, wanted)
 
     @does(GetTotals)
     def totals(self, _wanted: GetTotals) -> Totals:

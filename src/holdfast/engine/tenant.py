@@ -11,10 +11,14 @@ from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit import health
 from holdfast.engine.audit.chains import verify_audit
 from holdfast.engine.audit.export import export_audit
 from holdfast.engine.audit.health import total_of
+from holdfast.engine.audit.overview import list_running, look
+from holdfast.engine.audit.series import count_series
+from holdfast.engine.audit.storage import list_days
 from holdfast.engine.audit.traces import WorkspaceTraces
 from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.context import Context
@@ -46,8 +50,15 @@ from holdfast.errors import (
     NamespaceNotFound,
     NotADirectory,
 )
+from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head, Plane, SnapshotInfo, Tenant
 from holdfast.model.entities import Totals
+from holdfast.model.overviews import (
+    NamespaceOverview,
+    RollbackSeries,
+    RunningTask,
+    StorageDay,
+)
 from holdfast.model.traces import Health, Trace
 from holdfast.model.upkeep import (
     AuditReport,
@@ -56,11 +67,18 @@ from holdfast.model.upkeep import (
     Repaired,
     Verified,
 )
-from holdfast.operations.audit import GetWorkspaceHealth, GetWorkspaceTotals
+from holdfast.operations.audit import (
+    GetStorageSeries,
+    GetWorkspaceHealth,
+    GetWorkspaceRollbackSeries,
+    GetWorkspaceTotals,
+)
 from holdfast.operations.namespaces import (
     DeleteNamespace,
     ListDeletedNamespaces,
     ListNamespaces,
+    ListRunningTasks,
+    Overview,
 )
 from holdfast.operations.operation import does
 from holdfast.progress import Progress, no_progress
@@ -330,6 +348,28 @@ class TenantVault:
         with self._context.catalog.read() as transaction:
             return health.measure(self._context, transaction, self._tenant.id, None, wanted)
 
+    @does(Overview)
+    def overview(self, wanted: Overview) -> list[NamespaceOverview]:
+        with self._context.catalog.read() as transaction:
+            return look(self._context, transaction, self._tenant.id, wanted)
+
+    @does(ListRunningTasks)
+    def running_tasks(self, wanted: ListRunningTasks) -> list[RunningTask]:
+        with self._context.catalog.read() as transaction:
+            return list_running(transaction, self._tenant.id, wanted)
+
+    @does(GetWorkspaceRollbackSeries)
+    def rollback_series(self, wanted: GetWorkspaceRollbackSeries) -> RollbackSeries:
+        with self._context.catalog.read() as transaction:
+            of = self._find_id(transaction, wanted.namespace)
+            return count_series(self._context, transaction, self._tenant.id, of, wanted)
+
+    @does(GetStorageSeries)
+    def storage_series(self, wanted: GetStorageSeries) -> list[StorageDay]:
+        with self._context.catalog.read() as transaction:
+            of = self._find_id(transaction, wanted.namespace)
+            return list_days(self._context, transaction, self._tenant.id, of, since=wanted.since)
+
     @does(GetWorkspaceTotals)
     def totals(self, _wanted: GetWorkspaceTotals) -> Totals:
         with self._context.catalog.read() as transaction:
@@ -378,6 +418,10 @@ class TenantVault:
 
     def _open_workspace(self, attachment: Attachment) -> Workspace:
         return Workspace(self._handle(attachment.namespace), attachment)
+
+    def _find_id(self, transaction: Transaction, name: str | None) -> NamespaceId | None:
+        """Returns which namespace is meant; None for all of them."""
+        return None if name is None else self._handle(name).get_head(transaction).namespace_id
 
     def _handle(self, name: str) -> Handle:
         name = check_namespace(self._context, self._tenant.id, name)

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Self
 
 from holdfast.catalog.rows import Sorted
+from holdfast.engine.audit.alerts import watch
+from holdfast.engine.audit.storage import note_storage
 from holdfast.engine.backups.making import back_up
 from holdfast.engine.core import rounds as upkeep
 from holdfast.engine.core.context import Context
@@ -73,6 +75,13 @@ class Holdfast(TenantVault):
         """Takes the snapshots that schedules ask for by now; returns how many."""
         return run_due(self._context)
 
+    def watch_rollbacks(self, *, every: timedelta = timedelta(0)) -> int:
+        """Tells of rollback rates that have come to another level; returns how many.
+
+        Not if anybody looked less than `every` ago, nor where nobody listens to events.
+        """
+        return watch(self._context, every=every)
+
     def look_after(
         self, *, every: timedelta = timedelta(0), collects: timedelta = timedelta(0)
     ) -> bool:
@@ -93,7 +102,8 @@ class Holdfast(TenantVault):
             tenant = TenantVault(self._context, each)
             retain = partial(apply_all, self._context, each.id)
             # Apart from the rest: an erasure that cannot be finished keeps nothing else waiting.
-            chores += [tenant.collect if collects else retain, tenant.erasures.finish]
+            note = partial(note_storage, self._context, each.id)
+            chores += [tenant.collect if collects else retain, tenant.erasures.finish, note]
         return chores
 
     def check_current(self) -> None:

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from holdfast.model.marks import HERE
-from holdfast.model.names import FileName
+from holdfast.model.names import FileName, LinkTarget
 
 USUAL_DIRECTORY_MODE: Final = 0o755
 
@@ -25,7 +25,7 @@ class FileInfo(msgspec.Struct, frozen=True):
     mode: int
     modified_at: datetime | None
     """Of a directory, where it is listed or asked for: that of the newest thing in it."""
-    target: FileName | None = None
+    target: LinkTarget = None
     """Where a link points."""
 
     @property

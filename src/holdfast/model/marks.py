@@ -30,6 +30,16 @@ class Header(msgspec.Struct, frozen=True):
     name: str
 
 
+class AsBytes(msgspec.Struct, frozen=True):
+    """As text, and where it is none, as its bytes in base64 as well: under its name and `_b64`.
+
+    Of a request, what is asked for in a query can be said so.
+    """
+
+
+AS_BYTES: Final = AsBytes()
+
+
 class Query(msgspec.Struct, frozen=True):
     """In the query, though the others are in the body."""
 

@@ -5,14 +5,15 @@ keeps it. Whether there is such an entry is the engine's to say.
 
 Paths of files as they stand in requests and answers.
 
-Names are bytes, and over HTTP they are text: one that is no UTF-8 is not sent, as it would come to
-mean another file, and is answered with what is none of it replaced. The root of a namespace is
+Names are bytes, and over HTTP they are text. One that is no UTF-8 is answered with what is none of
+it replaced, and beside that as it is, in base64: so it can be asked for, too. Where a request would
+change something it is not sent, as it would come to mean another file. The root of a namespace is
 called `workspace`: a path may be said with that before it or without. Whether it is a sound one is
 the engine's to say.
 """
 
 import os
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from typing import Annotated, Final
 
@@ -21,7 +22,7 @@ from msgspec.structs import replace
 
 from holdfast.errors import InvalidPath, InvalidValue
 from holdfast.jsontext import legible
-from holdfast.model.marks import Shape
+from holdfast.model.marks import AS_BYTES, Shape
 
 
 class Name(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -51,15 +52,10 @@ class Name(msgspec.Struct, frozen=True, omit_defaults=True):
     @classmethod
     def file(cls, path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> "Name":
         """Returns the name of a file, or of a directory and all that is below it."""
-        raw = os.fspath(path)
-        try:
-            known = raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogateescape")
-        except UnicodeEncodeError as exc:
-            raise InvalidPath(repr(raw), reason="it holds half a character") from exc
-        try:
-            return cls("files", known.decode("utf-8"))
-        except UnicodeDecodeError:
-            return cls("files", name_b64=b64encode(known).decode("ascii"))
+        name_b64 = to_b64(path)
+        if name_b64 is not None:
+            return cls("files", name_b64=name_b64)
+        return cls("files", to_raw(path).decode("utf-8"))
 
     @classmethod
     def value(cls, namespace: str, key: str) -> "Name":
@@ -104,6 +100,35 @@ def check_names(kind: str, names: Sequence[Name]) -> Sequence[Name]:
     return names
 
 
+def to_raw(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> bytes:
+    """Returns the bytes of a path; raises `InvalidPath` for what has none."""
+    raw = os.fspath(path)
+    try:
+        return raw if isinstance(raw, bytes) else raw.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as exc:
+        raise InvalidPath(repr(raw), reason="it holds half a character") from exc
+
+
+def to_b64(path: str | bytes | os.PathLike[str] | os.PathLike[bytes]) -> str | None:
+    """Returns the bytes of a path that is not UTF-8, in base64; None for one that is."""
+    if isinstance(path, str) and path.isascii():
+        return None
+    raw = to_raw(path)
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return b64encode(raw).decode("ascii")
+    return None
+
+
+def from_b64(text: str) -> str:
+    """Returns a path that was sent as its bytes; raises `InvalidPath` for what is no base64."""
+    try:
+        return b64decode(text, validate=True).decode("utf-8", "surrogateescape")
+    except ValueError as exc:
+        raise InvalidPath(text, reason="it is not base64") from exc
+
+
 PREFIX: Final = "workspace"
 
 PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
@@ -141,11 +166,14 @@ def legible_name(name: str) -> str:
     return legible(name)
 
 
-FilePath = Annotated[PathLike, Shape(str, sent_path, read_path)]
+FilePath = Annotated[PathLike, Shape(str, sent_path, read_path), AS_BYTES]
 """A path that is asked for."""
 
-PathText = Annotated[PathLike, Shape(str, sent_text)]
+PathText = Annotated[PathLike, Shape(str, sent_text), AS_BYTES]
 """What paths begin with, or where a link points: as it is."""
 
-FileName = Annotated[str, Shape(str, legible_name)]
+FileName = Annotated[str, Shape(str, legible_name), AS_BYTES]
 """A path that is answered."""
+
+LinkTarget = Annotated[str | None, Shape(str | None, legible), AS_BYTES]
+"""Where a link points, that is answered; None if it is none."""

@@ -110,3 +110,11 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     def is_pending(self) -> bool:
         """Says whether it is still to be tried."""
         return self.state is DeliveryState.PENDING
+
+
+class SentDelivery(Delivery, frozen=True, kw_only=True):
+    """A delivery, and what is sent by it."""
+
+    body: str | None
+    """The text that is signed, to the letter: an object of JSON, without any secret. None once the
+    event is no longer kept."""

@@ -1,13 +1,14 @@
 """What the traces say as a whole: whether they are sound, how agents fare, how much there is."""
 
 from dataclasses import KW_ONLY
-from datetime import timedelta
-from typing import Annotated, Final
+from datetime import datetime, timedelta
+from typing import Annotated, Final, Literal, NamedTuple
 
 from msgspec import Meta
 
 from holdfast.model.entities import Totals
 from holdfast.model.marks import FLAT
+from holdfast.model.overviews import RollbackSeries, StorageDay
 from holdfast.model.traces import Health, Thresholds
 from holdfast.model.upkeep import AuditReport
 from holdfast.operations.operation import WORKSPACE, Arguments, Operation, Who, Work
@@ -54,6 +55,74 @@ class GetWorkspaceHealth(
     who=Who.OPERATOR,
 ):
     """Returns how often sessions of all namespaces were rolled back lately."""
+
+
+class BucketKind(NamedTuple):
+    """How long parts of a series are, and how far back it goes."""
+
+    width: timedelta
+    usual: timedelta
+    """Where it begins if nobody says."""
+    most: timedelta
+
+
+Bucket = Literal["hour", "day"]
+BUCKETS: Final[dict[Bucket, BucketKind]] = {
+    "hour": BucketKind(timedelta(hours=1), DAY, timedelta(days=31)),
+    "day": BucketKind(DAY, timedelta(days=14), timedelta(days=366)),
+}
+
+
+class SeriesChoice(Arguments):
+    """By the hour or by the day, since when, and of whose sessions."""
+
+    _: KW_ONLY
+    bucket: Bucket = "day"
+    since: datetime | None = None
+    agent_id: str | None = None
+
+
+class GetRollbackSeries(
+    SeriesChoice, Operation[RollbackSeries], get="/v1/rollbacks/series", work=Work.SLOW
+):
+    """Returns how often sessions were rolled back, by the hour or by the day, oldest first.
+
+    Without `since`, of the last 24 hours or of 14 days; at the most 31 days back by the hour, and
+    366 by the day. An answer ends after a second: `since` is the `next_since` of the one before.
+    """
+
+
+class GetWorkspaceRollbackSeries(
+    SeriesChoice,
+    Operation[RollbackSeries],
+    get=f"{WORKSPACE}/rollbacks/series",
+    who=Who.OPERATOR,
+    work=Work.SLOW,
+):
+    """Returns how often sessions of all namespaces were rolled back, by the hour or by the day.
+
+    Or of one `namespace`; as that one's own series does.
+    """
+
+    _: KW_ONLY
+    namespace: str | None = None
+
+
+class GetStorageSeries(
+    Operation[list[StorageDay]],
+    get=f"{WORKSPACE}/storage/series",
+    who=Who.OPERATOR,
+    under="days",
+):
+    """Returns how much there was day by day, oldest first: in all namespaces, or in one.
+
+    Upkeep notes it once a day, and keeps it for 90 days. Days on which it was not done are left
+    out.
+    """
+
+    _: KW_ONLY
+    since: datetime | None = None
+    namespace: str | None = None
 
 
 class GetTotals(Operation[Totals], get="/v1/totals"):

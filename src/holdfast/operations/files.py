@@ -10,9 +10,8 @@ from typing import Annotated, Final
 import msgspec
 
 from holdfast.errors import InvalidValue, TooLarge
-from holdfast.jsontext import is_whole
 from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo, Findings
-from holdfast.model.marks import Named, Shape
+from holdfast.model.marks import AS_BYTES, Named, Shape
 from holdfast.model.names import FilePath, PathLike, PathText, read_path, sent_path
 from holdfast.operations.operation import Operation, Paged, Work
 
@@ -39,15 +38,11 @@ class StatFile(Operation[FileInfo], get="/v1/files/stat", of_moments=True):
     path: FilePath
 
 
-def _is_text(info: FileInfo) -> bool:
-    return is_whole(info.path)
-
-
 class ListFiles(
     Operation[list[FileInfo]],
     get="/v1/files/list",
     under="files",
-    paged=Paged(cursor="after", last="path", usual=1000, most=10_000, may_end=_is_text),
+    paged=Paged(cursor="after", last="path", usual=1000, most=10_000),
     of_moments=True,
 ):
     """Returns what lies in a directory, in the order of the paths' bytes.
@@ -60,7 +55,7 @@ class ListFiles(
     _: KW_ONLY
     prefix: PathText = ""
     recursive: bool = False
-    after: Annotated[str | None, Named("starting_after")] = None
+    after: Annotated[str | None, Named("starting_after"), AS_BYTES] = None
     limit: int | None = None
 
 
@@ -68,7 +63,7 @@ class GlobFiles(
     Operation[list[FileInfo]],
     get="/v1/files/glob",
     under="files",
-    paged=Paged(cursor="after", last="path", usual=1000, most=10_000, may_end=_is_text),
+    paged=Paged(cursor="after", last="path", usual=1000, most=10_000),
     of_moments=True,
     work=Work.LONG,
 ):
@@ -80,7 +75,7 @@ class GlobFiles(
 
     pattern: str
     _: KW_ONLY
-    after: Annotated[str | None, Named("starting_after")] = None
+    after: Annotated[str | None, Named("starting_after"), AS_BYTES] = None
     limit: int | None = None
 
 

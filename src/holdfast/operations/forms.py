@@ -13,10 +13,11 @@ import msgspec
 
 from holdfast.errors import InvalidName
 from holdfast.instants import from_text
-from holdfast.jsontext import to_json
-from holdfast.model.marks import AtMost, Flat, Header, Instead, Query, Shape, mark
+from holdfast.jsontext import legible, to_json
+from holdfast.model.marks import AsBytes, AtMost, Flat, Header, Instead, Query, Shape, mark
+from holdfast.model.names import from_b64, to_b64
 from holdfast.operations.operation import REQUIRED, Http, Operation
-from holdfast.operations.shapes import shape_of, wire_name
+from holdfast.operations.shapes import raw_name, shape_of, wire_name
 
 NAMES: Final = re.compile(r"{(\w+)(?::path)?}")
 """What stands for a part of a path; as `{name:path}`, for all that is left of it."""
@@ -56,6 +57,8 @@ class Part(NamedTuple):
     """What is above this, a server takes for this."""
     whole: tuple[str, type] | None = None
     """The field of the operation that it is a part of, and what is made of such parts."""
+    raw: str | None = None
+    """The field that says it as bytes, where it is no text."""
 
 
 class Sent(NamedTuple):
@@ -97,6 +100,10 @@ class Form:
                 if part.none_as is not None:
                     sent[part.place][part.none_as] = True
                 continue
+            raw = None if part.raw is None or value is None else to_b64(value)
+            if part.raw is not None and raw is not None:
+                sent[part.place][part.raw] = raw
+                continue
             convert = part.shape.send
             told = value if convert is None else convert(value)
             if part.header is not None:
@@ -112,6 +119,9 @@ class Form:
         asked, wholes = dict[str, Any](), dict[tuple[str, type], dict[str, Any]]()
         for part in self.parts:
             value = given.get(part.wire, msgspec.UNSET)
+            if part.raw is not None and given.get(part.raw) is not None:
+                asked[part.name] = from_b64(given[part.raw])
+                continue
             if value is msgspec.UNSET or (value is None and not part.takes_none):
                 continue
             if part.place is Place.QUERY and value == _NONE:
@@ -138,6 +148,9 @@ class Form:
             said = {name: True if http.done else sent}
         for part in self._repeated:
             value, convert = getattr(asked, part.name), part.shape.send
+            if part.raw is not None:
+                said[part.raw] = to_b64(value)
+                value = legible(value)
             said[part.wire] = value if convert is None else convert(value)
         if http.paged is not None:
             said["has_more"] = has_more
@@ -193,6 +206,8 @@ def _parts(operation: type[Operation[Any]], http: Http) -> list[Part]:
             shape = msgspec.structs.replace(shape, read=partial(_instant, wire))
         part = Part(each.name, wire, place, shape, each.default, none, instead)
         word, most = mark(hint, Instead), mark(hint, AtMost)
+        is_raw = place is Place.QUERY and mark(hint, AsBytes)
+        part = part._replace(raw=raw_name(wire) if is_raw else None)
         found.append(part._replace(none_as=word and word.name, most=most and most.number))
     return found
 
@@ -249,6 +264,7 @@ def _answer(operation: type[Operation[Any]], http: Http, repeated: list[Part]) -
         return shape
     said = [] if name is None else [(name, bool if http.done else shape.wire)]
     said += [(part.wire, part.shape.wire) for part in repeated]
+    said += [(part.raw, str | None) for part in repeated if part.raw is not None]
     said += [("has_more", bool)] if http.paged else []
     # Without a name of its own, what comes back stands beside what is said again.
     bases = () if name is not None or operation.returns is None else (shape.wire,)

@@ -5,12 +5,14 @@ from typing import Annotated, Final
 
 import msgspec
 
+from holdfast.errors import TaskNotFound
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.entities import Entity
 from holdfast.model.marks import Header
 from holdfast.model.memories import Memory
+from holdfast.model.overviews import NamespaceOverview, RunningTask
 from holdfast.model.upkeep import DeletedNamespace, NamespaceInfo, Policy, Quota
-from holdfast.operations.operation import WORKSPACE, Arguments, Operation, Paged, Who
+from holdfast.operations.operation import WORKSPACE, Arguments, Operation, Paged, Who, Work
 from holdfast.operations.shapes import given
 
 _ALL: Final = f"{WORKSPACE}/namespaces"
@@ -33,6 +35,43 @@ class ListNamespaces(
 
     _: KW_ONLY
     prefix: str = ""
+    limit: int | None = None
+    starting_after: str | None = None
+
+
+class Overview(
+    Operation[list[NamespaceOverview]],
+    get=f"{WORKSPACE}/overview",
+    who=Who.OPERATOR,
+    work=Work.SLOW,
+    under="namespaces",
+    paged=Paged(cursor="starting_after", last="namespace", usual=100, most=1000),
+):
+    """Returns what is known of each namespace at a glance, in the order of their names.
+
+    Those after one, or all; with `prefix`, only those that begin so. How often sessions are rolled
+    back is of the last 24 hours.
+    """
+
+    _: KW_ONLY
+    prefix: str = ""
+    limit: int | None = None
+    starting_after: str | None = None
+
+
+class ListRunningTasks(
+    Operation[list[RunningTask]],
+    get=f"{WORKSPACE}/running-tasks",
+    who=Who.OPERATOR,
+    under="tasks",
+    paged=Paged("starting_after", "id", usual=100, most=1000, unknown=(TaskNotFound,)),
+):
+    """Returns the tasks of all namespaces that run, newest first.
+
+    `starting_after` is the id of the last one seen.
+    """
+
+    _: KW_ONLY
     limit: int | None = None
     starting_after: str | None = None
 

@@ -79,8 +79,6 @@ class Paged:
     """How many there are in a part if a request does not say."""
     most: int
     """How many there are at the most, whatever it says."""
-    may_end: Callable[[Any], bool] | None = None
-    """Whether a part may end with one: not where nobody could say what to go on behind."""
     unknown: tuple[type[HoldfastError], ...] = ()
     """What is raised for a cursor that is none."""
 

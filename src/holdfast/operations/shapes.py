@@ -31,7 +31,8 @@ from holdfast.errors import InvalidValue
 from holdfast.ids import ObjectId
 from holdfast.instants import from_text, to_text
 from holdfast.model.basics import SnapshotLike, id_of
-from holdfast.model.marks import Flat, Here, Inside, Instant, Named, Shape, While, mark
+from holdfast.model.marks import AsBytes, Flat, Here, Inside, Instant, Named, Shape, While, mark
+from holdfast.model.names import from_b64, to_b64
 
 Kind = Any
 """A type, with what stands beside it."""
@@ -90,6 +91,11 @@ def given(kind: type[msgspec.Struct]) -> Shape:
     return Shape(wire, shape.send, shape.read)
 
 
+def raw_name(wire: str) -> str:
+    """Returns what a field is called that says as bytes what another does as text."""
+    return f"{wire}_b64"
+
+
 def wire_name(name: str, kind: Kind) -> str:
     """Returns what a field is called on the wire."""
     if (named := mark(kind, Named)) is not None:
@@ -145,6 +151,8 @@ class _Field(NamedTuple):
     shape: Shape
     told_while: str | None = None
     """The field without which it is not told."""
+    is_raw: bool = False
+    """Whether it is what another is, as bytes: null where that is text."""
 
 
 def _value(kind: type) -> Shape:
@@ -182,7 +190,9 @@ _SPREAD: Final = "*"
 """Begins the name of a part that lies flat in a value, and has a shape of its own."""
 
 
-def _wire_fields(field: _Field) -> list[tuple[str, Any]]:
+def _wire_fields(field: _Field) -> list[tuple[Any, ...]]:
+    if field.is_raw:
+        return [(field.wire, field.shape.wire, None)]
     if not field.wire.startswith(_SPREAD):
         return [(field.wire, field.shape.wire)]
     return [(each.name, each.type) for each in msgspec.structs.fields(field.shape.wire)]
@@ -201,6 +211,8 @@ def _fields(kind: type, prefix: str = "") -> list[_Field]:
             told = mark(hint, While)
             field = None if told is None else told.field
             found.append(_Field(wire, prefix + name, shape_of(hint), field))
+            if mark(hint, AsBytes):
+                found.append(_Field(raw_name(wire), prefix + name, _RAW, is_raw=True))
     for wire, path in getattr(kind, "ON_WIRE", {}).items():
         returned = get_type_hints(getattr(kind, path).fget, include_extras=True)["return"]
         found.append(_Field(wire, prefix + path, shape_of(returned)))
@@ -224,7 +236,7 @@ def _has_named_places(kind: Any) -> bool:  # noqa: ANN401 - a class
 def _reader(kind: type) -> Callable[[Any], Any]:
     """Returns what makes a value of the struct that stands for it on the wire."""
     hints, reads = get_type_hints(kind, include_extras=True), list[tuple[str, Any, Any]]()
-    outside = dict[str, Any]()
+    outside, raws = dict[str, Any](), list[tuple[str, str]]()
     for name, encoded in _names(kind):
         hint = hints[name]
         if (inside := mark(hint, Inside)) is not None:
@@ -236,12 +248,17 @@ def _reader(kind: type) -> Callable[[Any], Any]:
         else:
             wire = encoded if encoded != name else wire_name(name, hint)
             reads.append((name, wire, shape_of(hint).read))
+            if mark(hint, AsBytes):
+                raws.append((name, raw_name(wire)))
 
     def read(sent: object) -> Any:  # noqa: ANN401 - a value of the kind
         parts = {**outside}
         for name, wire, convert in reads:
             part = sent if wire is None else getattr(sent, wire)
             parts[name] = part if convert is None else convert(part)
+        for name, wire in raws:
+            if (raw := getattr(sent, wire)) is not None:
+                parts[name] = from_b64(raw)
         return kind(**parts)
 
     return read
@@ -262,6 +279,8 @@ def _span(seconds: int) -> timedelta:
         message = f"{seconds} seconds are longer than anything lasts"
         raise InvalidValue(message) from exc
 
+
+_RAW: Final = Shape(str | None, lambda text: None if text is None else to_b64(text))
 
 _RULES: Final[dict[Any, Shape]] = {
     datetime: Shape(Instant, to_text, from_text),

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 from holdfast.model.events import EventPage
 from holdfast.model.marks import Shape
-from holdfast.model.webhooks import Delivery, NewWebhook, Webhook, WebhookTest
+from holdfast.model.webhooks import Delivery, NewWebhook, SentDelivery, Webhook, WebhookTest
 from holdfast.operations.operation import WORKSPACE, Operation, Paged, Who, Work
 
 _ALL: Final = f"{WORKSPACE}/webhooks"
@@ -100,6 +100,18 @@ class ListDeliveries(
     below: int | None = None
 
 
+class GetDelivery(
+    Operation[SentDelivery], get=f"{_ONE}/deliveries/{{delivery_id}}", who=Who.OPERATOR
+):
+    """Returns how one event is getting to an address, and the body that is sent.
+
+    None in place of a body once the event is no longer kept. Raises `WebhookNotFound`.
+    """
+
+    webhook_id: str
+    delivery_id: str
+
+
 class RedeliverEvent(
     Operation[Delivery],
     post=f"{_ONE}/deliveries/{{delivery_id}}/redeliver",
@@ -115,11 +127,12 @@ class RedeliverEvent(
     delivery_id: str
 
 
-def _split(text: str) -> list[str]:
+def split_types(text: str) -> list[str]:
+    """Returns the types of events that a query names, with commas between them."""
     return [kind.strip() for kind in text.split(",") if kind.strip()]
 
 
-_Types = Annotated[Sequence[str], Shape(str, ",".join, _split)]
+_Types = Annotated[Sequence[str], Shape(str, ",".join, split_types)]
 
 EVENTS: Final = f"{WORKSPACE}/events"
 

@@ -9,9 +9,15 @@ An admin's key opens no agent's data; an agent's key opens none of this.
 
 from typing import Final
 
-from holdfast.operations.audit import GetWorkspaceHealth, GetWorkspaceTotals, VerifyAudit
+from holdfast.operations.audit import (
+    GetStorageSeries,
+    GetWorkspaceHealth,
+    GetWorkspaceRollbackSeries,
+    GetWorkspaceTotals,
+    VerifyAudit,
+)
 from holdfast.operations.keys import CreateKey, GetMe, ListKeys, RevokeKey
-from holdfast.operations.namespaces import GetQuota, SetQuota
+from holdfast.operations.namespaces import GetQuota, ListRunningTasks, Overview, SetQuota
 from holdfast.operations.operation import takes
 from holdfast.operations.upkeep import Collect, Verify
 from holdfast.operations.webhooks import CreateWebhook, DeleteWebhook, ListWebhooks
@@ -61,6 +67,10 @@ class Operator(Group[F]):
     verify_audit = method(VerifyAudit)
     health = method(GetWorkspaceHealth)
     totals = method(GetWorkspaceTotals)
+    overview = method(Overview)
+    running_tasks = method(ListRunningTasks)
+    rollback_series = method(GetWorkspaceRollbackSeries)
+    storage_series = method(GetStorageSeries)
 
     @download
     def export_audit(self, target: Target, *, progress: Progress = no_progress) -> Download[int]:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import Size, SnapshotInfo, SnapshotLike, Standing, id_of
 from holdfast.model.changes import Change, Changes, History, MergeResult, TextsPage
-from holdfast.operations.audit import GetHealth, GetTotals
+from holdfast.operations.audit import GetHealth, GetRollbackSeries, GetTotals
 from holdfast.operations.choices import MOST_CHANGES
 from holdfast.operations.forms import form_of
 from holdfast.operations.keys import GetMe
@@ -232,6 +232,7 @@ class Agent(Group[F]):
     # Looking after
 
     health = method(GetHealth)
+    rollback_series = method(GetRollbackSeries)
     totals = method(GetTotals)
     me = method(GetMe)
 

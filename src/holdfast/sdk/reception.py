@@ -137,9 +137,12 @@ class FeedReader(Generic[T]):
         elif name == b"data":
             self._data.append(value)
             self._size += len(value) + 1
-        elif not line and self._data:
-            data, self._data, self._size = b"\n".join(self._data), [], 0
+        elif not line:
+            # Also without an event: what was passed over need not be looked at again.
             self._seen = self._id or self._seen
+            if not self._data:
+                return None
+            data, self._data, self._size = b"\n".join(self._data), [], 0
             try:
                 return self._feed.read(data)
             except UNREADABLE as exc:

@@ -166,6 +166,7 @@ def _jobs(
         jobs["schedules"] = upkeep.doing_what_is_due(vault.run_schedules)
         jobs["sessions"] = upkeep.doing_what_is_due(vault.end_lapsed_sessions)
         jobs["upkeep"] = partial(pace.run, upkeep.looking_after(vault))
+        jobs["rollbacks"] = partial(pace.run, upkeep.watching_rollbacks(vault))
         outbox = vault.outbox(retries_s=config.retries_s)
         jobs["delivery"] = delivery.make_job(
             outbox, sender, sign=trove.sign, is_stopping=stopping.is_set

@@ -25,6 +25,7 @@ from holdfast.server.callers import name_in
 from holdfast.server.dialects import OURS, PLAIN, Dialect, Exchange, Speech, body_of
 from holdfast.server.paging import part_of
 from holdfast.server.parameters import DATA, Made, Parameters, Query
+from holdfast.server.problems import Unfit
 from holdfast.server.requests import Caller, Request
 from holdfast.server.routing import Route
 
@@ -108,6 +109,7 @@ def _served(
         exchange = Exchange(request, whose, said)
         if speech.hears is not None:
             speech.hears(exchange)
+        _check_said(form, said)
         exchange.asked = asked = form.read(said)
         if http.paged is not None:
             part = part_of(http.paged, asked, lambda wanted: run(whose, wanted, **more))
@@ -139,6 +141,21 @@ def _served(
     )
 
 
+def missing(wire: str, raw: str) -> Unfit:
+    """Returns what is wrong with a request that says something neither as text nor as bytes."""
+    return Unfit(f"Missing required query parameter {wire!r}, or {raw!r}", param=wire)
+
+
+def _check_said(form: Form, said: dict[str, Any]) -> None:
+    for part in form.parts:
+        if (
+            part.raw is not None
+            and part.default is REQUIRED
+            and said.keys().isdisjoint((part.wire, part.raw))
+        ):
+            raise missing(part.wire, part.raw)
+
+
 def written(agent: Namespace, made: object) -> Any:  # noqa: ANN401 - a struct
     """Returns a value as it stands on the wire, for a route that is code and names it `answer`."""
     ASKED.set(agent.name)
@@ -158,6 +175,7 @@ def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
     yield _parameter(_WHOSE, Namespace if form.http.who is Who.AGENT else Caller)
     yield _parameter(_REQUEST, Request)
     yield from (_of_part(part) for part in form.parts if part.place is not Place.BODY)
+    yield from (_parameter(part.raw, RawPath, None) for part in form.parts if part.raw is not None)
     if form.http.of_moments:
         yield _parameter(_AT, At, None)
     own = {part.wire for part in form.parts}
@@ -176,7 +194,7 @@ def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
 
 
 def _of_part(part: Part) -> Parameter:
-    is_needed = part.default is REQUIRED or part.place is Place.PATH
+    is_needed = (part.default is REQUIRED and part.raw is None) or part.place is Place.PATH
     kind = part.shape.wire if is_needed else part.shape.wire | None
     if part.header is not None:
         kind = Annotated[kind, Made(_either(part.wire, part.header))]
@@ -219,6 +237,11 @@ def _either(name: str, header: str) -> Callable[..., str]:
 def _parameter(name: str, kind: Any, default: Any = Parameter.empty) -> Parameter:  # noqa: ANN401 - any type, any value
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
+
+RawPath = Annotated[
+    str | None,
+    Meta(description="The same as bytes in base64: for what is not UTF-8."),
+]
 
 At = Annotated[
     str | None,

@@ -45,8 +45,4 @@ def part_of(
         if cursor is None:
             raise
         raise UnknownCursor(cursor) from exc
-    while paged.may_end and len(found) > size and not paged.may_end(found[size - 1]):
-        size += 1
-        if size == len(found):
-            found = fetch(replace(asked, limit=2 * size))
     return found[:size], len(found) > size

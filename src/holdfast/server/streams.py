@@ -12,12 +12,13 @@ import asyncio
 import json
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
 from holdfast.engine.journal.events import API_VERSION, MAX_LISTED, envelope
+from holdfast.engine.journal.occurrences import kinds_of
 from holdfast.engine.tenant import TenantVault
 from holdfast.errors import HoldfastError
 from holdfast.instants import to_text
@@ -37,6 +38,8 @@ FAILED_S: Final = 1.0
 
 KEEPALIVE_S: Final = 15.0
 """How often a silent stream shows that it is alive."""
+
+STILL_HERE: Final = b": still here\n\n"
 
 CHECK_S: Final = 1.0
 """How often it is asked whether a listener's key is still valid."""
@@ -61,13 +64,31 @@ class Listener:
     """The only namespace whose events it gets; None for all, and for what is in none."""
     after: int
     """The number of the last event that it has no need of."""
+    types: frozenset[str] = frozenset()
+    """The only types that it gets; none for all."""
+    passed: str | None = None
+    """The id of an event of another type, since the last that it was given."""
     waiting: "asyncio.Queue[bytes | None]" = field(
         default_factory=lambda: asyncio.Queue[bytes | None](WAITING)
     )
 
+    def sees(self, event: EventRow) -> bool:
+        """Says whether an event is one that it could have, of whatever type."""
+        return event.number > self.after and self.namespace in (None, event.namespace)
+
     def wants(self, event: EventRow) -> bool:
         """Says whether an event is for it."""
-        return event.number > self.after and self.namespace in (None, event.namespace)
+        return self.sees(event) and (not self.types or event.type in self.types)
+
+    def alive(self) -> bytes:
+        """Returns a sign of life, with how far it has come among what is not for it.
+
+        One that hears little would begin far back when it comes again: so it begins there.
+        """
+        passed, self.passed = self.passed, None
+        if passed is None or not self.waiting.empty():
+            return STILL_HERE
+        return f"id: {passed}\n".encode("ascii") + STILL_HERE
 
     def offer(self, line: bytes) -> bool:
         """Hands a line over; False if too many wait already."""
@@ -98,9 +119,13 @@ class Reader:
         """Gives an event to all who want it; those who cannot keep up hear no more."""
         self.position = event.number
         wanting = [each for each in self.listeners if each.wants(event)]
+        for listener in self.listeners.difference(wanting):
+            if listener.sees(event):
+                listener.passed = event.id
         if wanting:
             line = line_of(event, self.vault.tenant_id)
             for listener in wanting:
+                listener.passed = None
                 if not listener.offer(line):
                     listener.end()
                     self.listeners.discard(listener)
@@ -145,18 +170,21 @@ class Streams:
         *,
         namespace: str | None,
         is_valid: Callable[[], bool],
+        types: Iterable[str] = (),
         after: int | None = None,
     ) -> AsyncGenerator[bytes]:
         """Yields lines of a stream: what happens from now on, or after an event that was seen.
 
-        `is_valid` is asked now and then, in a thread, whether the listener may go on.
+        Of some types, or of all. `is_valid` is asked now and then, in a thread, whether the
+        listener may go on.
         """
         last = await _in_turn(vault.events.last)
-        listener = Listener(namespace, last if after is None else after)
+        after = last if after is None else after
+        listener = Listener(namespace, after, frozenset(kinds_of(types)))
         reader, passed = self._join(vault, listener, last)
         try:
             yield message_line(_connected(vault))
-            async for line in self._missed(vault, listener, passed):
+            async for line in self._missed(vault, listener, passed, is_valid):
                 yield line
             async for line in self._live(listener, is_valid):
                 yield line
@@ -173,10 +201,15 @@ class Streams:
         return reader, reader.position
 
     async def _missed(
-        self, vault: TenantVault, listener: Listener, passed: int
+        self,
+        vault: TenantVault,
+        listener: Listener,
+        passed: int,
+        is_valid: Callable[[], bool],
     ) -> AsyncGenerator[bytes]:
         """Yields what the reader had passed before the listener joined it."""
-        after = listener.after
+        after, loop = listener.after, asyncio.get_running_loop()
+        spoken = loop.time()
         while after < passed and not self._stopping.is_set():
             page = await _in_turn(read_page, vault, after)
             if not page:
@@ -184,7 +217,15 @@ class Streams:
             for event in page:
                 if event.number <= passed and listener.wants(event):
                     yield line_of(event, vault.tenant_id)
+                    spoken = loop.time()
             after = page[-1].number
+            if loop.time() - spoken >= self._check_s:
+                # It may be long until there is one that it wants: does it still listen?
+                if not await _in_turn(is_valid):
+                    listener.end()
+                    return
+                yield STILL_HERE
+                spoken = loop.time()
 
     async def _live(
         self, listener: Listener, is_valid: Callable[[], bool]
@@ -208,7 +249,7 @@ class Streams:
                 checked = loop.time()
             if line or loop.time() - spoken >= self._keepalive_s:
                 spoken = loop.time()
-                yield line or b": still here\n\n"
+                yield line or listener.alive()
 
     async def _read(self, reader: Reader) -> None:
         """Reads what is new, and hands it to all who listen, until nobody does."""

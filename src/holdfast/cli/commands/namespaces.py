@@ -1,4 +1,4 @@
-"""`holdfast namespaces`: the namespaces of the vault, with what each holds and where it is."""
+"""`holdfast namespaces`: all namespaces of the vault at a glance, and where each is."""
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
@@ -9,13 +9,14 @@ from holdfast.cli import words
 from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
-from holdfast.cli.views import path_view
+from holdfast.cli.views import instant, path_view
 from holdfast.escaping import escaped
 
 EXAMPLES = """\
 examples:
   holdfast namespaces              all of them
   holdfast namespaces shop-        those whose names begin so
+  holdfast namespaces -v           with what is known of each
 """
 
 
@@ -23,10 +24,19 @@ examples:
 class Row:
     """One namespace."""
 
-    name: str
-    size: "holdfast.Size"
+    glance: "holdfast.NamespaceOverview"
     path: str | None
     """The directory that is attached to it."""
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return self.glance.namespace
+
+    @property
+    def size(self) -> "holdfast.Size":
+        """How much its newest state holds."""
+        return self.glance.size
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -52,22 +62,40 @@ def run(arguments: Namespace, console: Console) -> int:
 
 
 def rows_of(vault: "holdfast.Holdfast", *, prefix: str = "") -> list[Row]:
-    """Returns namespaces with how much the newest state of each holds."""
+    """Returns namespaces with what is known of each at a glance."""
     paths = {each.namespace: str(each.path) for each in vault.workspaces()}
-    return [
-        Row(name, vault.namespace(name).size(), paths.get(name))
-        for name in vault.namespaces(prefix=prefix)
-    ]
+    return [Row(each, paths.get(each.namespace)) for each in vault.overview(prefix=prefix)]
 
 
 def view_of(row: Row) -> dict[str, object]:
     """Returns one namespace as a JSON object."""
     where = None if row.path is None else path_view(row.path)
+    glance = row.glance
+    latest, running = glance.latest, glance.running
     return {
         "namespace": row.name,
         "entries": row.size.entries,
         "bytes": row.size.bytes,
         "directory": where,
+        "created_at": instant(glance.created_at),
+        "forked_from": glance.forked_from,
+        "snapshots": glance.snapshots,
+        "latest": None
+        if latest is None
+        else {
+            "id": latest.id,
+            "number": latest.number,
+            "kind": latest.kind.value,
+            "label": latest.label,
+            "actor": latest.actor,
+            "created_at": instant(latest.created_at),
+        },
+        "is_dirty": glance.dirty,
+        "running_tasks": glance.running_tasks,
+        "running": None if running is None else {"id": running.id, "name": running.name},
+        "rollbacks": glance.rollbacks,
+        "rate": glance.rate,
+        "level": glance.level.value,
     }
 
 
@@ -80,3 +108,25 @@ def _lines(console: Console, rows: Sequence[Row]) -> Iterator[str]:
         where = "" if row.path is None else console.paint(escaped(row.path), "dim")
         line = f"{escaped(row.name):<{width}}  {words.size(row.size.bytes):>9}  {many:<14}  {where}"
         yield line.rstrip()
+        if console.is_verbose:
+            yield from (f"  {said}" for said in _said(console, row.glance))
+
+
+def _said(console: Console, glance: "holdfast.NamespaceOverview") -> Iterator[str]:
+    """Yields what is known of a namespace, where there is something to say."""
+    if glance.forked_from is not None:
+        yield f"forked from {escaped(glance.forked_from)}"
+    latest = glance.latest
+    if latest is not None:
+        title = words.short(latest.id) if latest.label is None else f'"{escaped(latest.label)}"'
+        by = "" if latest.actor is None else f" by {escaped(latest.actor)}"
+        when = words.ago(latest.created_at, console.clock())
+        yield f"{words.number(glance.snapshots, 'snapshot')}, the last {title}, {when}{by}"
+    if glance.dirty:
+        yield "changes that are in no snapshot yet"
+    if glance.running is not None:
+        many = words.number(glance.running_tasks, "running task")
+        yield f"{many}, the last of them {escaped(glance.running.name)}"
+    if glance.rollbacks:
+        many = words.number(glance.rollbacks, "rollback")
+        yield f"{many} in 24 hours, a rate of {glance.rate:.1%}: {glance.level.value}"

@@ -48,7 +48,7 @@ def measure(
     sessions = transaction.count_active_sessions(
         tenant_id, namespace_id, since_us=since_us, agent_id=agent_id
     )
-    rate = len(found) / sessions if sessions else 0.0
+    rate = rate_of(len(found), sessions)
     return Health(
         rollbacks=len(found),
         sessions=sessions,
@@ -56,6 +56,11 @@ def measure(
         level=thresholds.level_of(rate),
         loops=_loops(found, least=thresholds.loop),
     )
+
+
+def rate_of(rollbacks: int, sessions: int) -> float:
+    """Returns how often each active session was rolled back; 0 if there was none."""
+    return rollbacks / sessions if sessions else 0.0
 
 
 def nothing_yet(wanted: HealthWindow) -> Health:

@@ -31,7 +31,7 @@ from holdfast.engine.erasing.parts import Counts, Wanted, take_out
 from holdfast.engine.erasing.rewriting import Timeline
 from holdfast.engine.erasing.telling import erase_events, redact_user
 from holdfast.engine.erasing.whole import let_go
-from holdfast.engine.journal.events import shortened
+from holdfast.engine.journal.occurrences import shortened
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes.handle import check_text

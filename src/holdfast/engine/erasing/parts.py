@@ -18,7 +18,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.erasing.rewriting import ALL, Timeline
 from holdfast.engine.erasing.telling import erase_events, redact_session
-from holdfast.engine.journal.events import shortened
+from holdfast.engine.journal.occurrences import shortened
 from holdfast.engine.journal.roots import tell_anew
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.objects.stage import Stage, StagedObjects

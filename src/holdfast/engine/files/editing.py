@@ -29,7 +29,7 @@ from holdfast.engine.core.paths import (
     to_key,
 )
 from holdfast.engine.files.reader import EPOCH, FilesReader, Opened, info_of
-from holdfast.engine.journal.events import deleted, written
+from holdfast.engine.journal.occurrences import deleted, written
 from holdfast.engine.objects import content
 from holdfast.engine.objects.stage import Stage
 from holdfast.engine.pending.writing import Rows, change, change_rows, no_events

@@ -199,6 +199,20 @@ def named(done: SnapshotInfo) -> str:
     return f"{done.kind} {done.target or done.id}"
 
 
+def place_of(snapshot: SnapshotInfo) -> dict[str, Any]:
+    """Returns where a snapshot stands, as events say it beyond a trace."""
+    return {
+        "number": snapshot.number,
+        "parent": snapshot.parent,
+        "task_id": snapshot.task_id,
+    }
+
+
+def places_of(snapshots: Sequence[SnapshotInfo]) -> dict[str, dict[str, Any]]:
+    """Returns where each of some snapshots stands, by its id."""
+    return {snapshot.id: place_of(snapshot) for snapshot in snapshots}
+
+
 def trace_of_snapshot(action: str, snapshot: SnapshotInfo, **more: object) -> Trace:
     """Returns the trace of what was done to one snapshot."""
     details = {"label": snapshot.label, **more}

@@ -29,7 +29,8 @@ from holdfast.catalog.hashing import (
 )
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
-from holdfast.engine.journal.events import events_of, tell
+from holdfast.engine.journal.events import tell
+from holdfast.engine.journal.occurrences import Details, events_of
 from holdfast.errors import Damaged, InvalidValue
 from holdfast.ids import NamespaceId, TenantId, TraceId, instant_of_trace
 from holdfast.instants import to_us
@@ -57,7 +58,8 @@ def append(
     trace: Trace,
     *,
     trace_id: TraceId | None = None,
-    told: Mapping[str, Any] | None = None,
+    told: Details | None = None,
+    each: Mapping[str, Details] | None = None,
     kind: TraceKind = TraceKind.DONE,
     stream: int | None = None,
 ) -> TraceId:
@@ -65,7 +67,8 @@ def append(
 
     `of` says to what it is done: a namespace, or the tenant alone; it is told in that one's chain,
     unless `stream` says another. With a `trace_id` of `new_id`, it happened at that one's instant.
-    Where somebody listens it becomes an event, too; `told` is what that says beyond the trace.
+    Where somebody listens it becomes an event, too; `told` is what that says beyond the trace, and
+    `each` what it says of one of several things that it is done to, by its id.
 
     What is done to the tenant is told last: others who do something to it wait from here on until
     the transaction ends, and one that waited for them in turn would wait for ever.
@@ -78,7 +81,13 @@ def append(
     row = row_after(end, context, of, trace, trace_id=trace_id, kind=kind, stream=stream)
     transaction.add_trace(row)
     if kind is not TraceKind.ANCHOR:
-        announce(transaction, context, of, trace, trace_id=trace_id, told=told, kind=kind)
+        is_own = kind is TraceKind.ADDED
+        tell(
+            transaction,
+            context,
+            of,
+            lambda: events_of(trace, trace_id=trace_id, is_own=is_own, more=told, each=each),
+        )
     return trace_id
 
 
@@ -138,26 +147,6 @@ def row_after(
     roots = join_roots(trace.roots, context.ids.salt()) if trace.roots else None
     digest = hash_in_parts(header, details, salt, hash_of_made(version, turn, roots))
     return TraceRow(*header, details, salt, digest, version, turn, roots)
-
-
-def announce(
-    transaction: Transaction,
-    context: Context,
-    of: Head | TenantId,
-    trace: Trace,
-    *,
-    trace_id: TraceId,
-    told: Mapping[str, Any] | None = None,
-    kind: TraceKind = TraceKind.DONE,
-) -> None:
-    """Tells of a trace as an event, where somebody listens."""
-    is_own = kind is TraceKind.ADDED
-    tell(
-        transaction,
-        context,
-        of,
-        lambda: events_of(trace, trace_id=trace_id, is_own=is_own, more=told),
-    )
 
 
 def is_whole(row: TraceRow) -> bool:

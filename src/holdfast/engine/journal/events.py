@@ -7,15 +7,14 @@ instant, and they are seen in the order of their numbers: whoever follows them b
 number misses none. Nothing is told where nobody has ever listened: that somebody does is written
 down by who does, in the catalog (`listen`), and counts for whoever writes to it from then on.
 
-An event says what was done to what, never what is in it: no content of a file, of a state, of a
-turn or of a memory. What a key that is for one namespace hears of is its namespace, by the name
-that it had then.
+What events say is in `occurrences.py`. What a key that is for one namespace hears of is its
+namespace, by the name that it had then.
 
 Events as they leave: in feeds, in live streams and in webhooks, always the same object.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -27,22 +26,19 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.rounds import set_aside
-from holdfast.engine.journal.actions import ACTIONS, normalise, without_content
+from holdfast.engine.journal.occurrences import kinds_of
 from holdfast.errors import Damaged, InvalidValue, StorageFull, StorageReadOnly, shorten
 from holdfast.ids import TenantId
 from holdfast.instants import from_us, to_text, to_us
 from holdfast.model.basics import Head
 from holdfast.model.events import (
     ERA,
-    ERASED,
-    LOST,
     REINSTATED,
     EventFilter,
     EventRow,
     Occurrence,
     UnnumberedRow,
 )
-from holdfast.model.traces import Trace
 
 EventList = list[EventRow]
 """`list` is the name of a method below."""
@@ -55,40 +51,6 @@ PURGED: Final = 1000
 
 LISTED: Final = 20
 MAX_LISTED: Final = 200
-
-_RENAMED: Final = {"snapshot.taken": "snapshot.created"}
-_OWN_TRACE: Final = "trace.created"
-"""What a trace that somebody adds is called as an event."""
-
-_MAX_CHARS: Final = 512
-"""Of a text that somebody chose: an event is a message, not a copy."""
-
-_KNOWN: Final = frozenset(ACTIONS)
-_MANY: Final = {"snapshots": "snapshot_id", "sessions": "session_id"}
-"""Details that list what one operation was done to: each is told by itself."""
-
-_WRITTEN, _DELETED = "file.written", "file.deleted"
-_IDS: Final = {
-    "snapshot": "snapshot_id",
-    "key": "key_id",
-    "memory": "memory_id",
-    "webhook": "webhook_id",
-    "task": "task_id",
-    "schedule": "schedule_id",
-}
-_TYPES: Final = (
-    _WRITTEN,
-    _DELETED,
-    _OWN_TRACE,
-    LOST,
-    ERASED,
-    REINSTATED,
-    *dict.fromkeys(_RENAMED.get(action, action) for action in ACTIONS),
-)
-"""What events are called."""
-
-_TOLD_ELSEWHERE: Final = ("exec.completed", "workspace.created", "webhook.test")
-"""What other servers of the same contract tell of: clients may ask for it, and hear nothing."""
 
 _BATCH: Final = 200
 """Events that are numbered at once, while writers wait: 10 ms."""
@@ -133,7 +95,7 @@ class Events(Part):
         """
         most = max(1, min(limit, MAX_LISTED))
         follows = since is not None and cursor is None and limit >= MAX_LISTED
-        kinds = tuple(kind for given in types for kind in _kinds(given))
+        kinds = kinds_of(types)
         wanted = EventFilter(namespace=namespace, types=kinds, oldest_first=follows)
         if since is not None:
             wanted = msgspec.structs.replace(wanted, since_us=to_us(since))
@@ -352,126 +314,6 @@ def purge_events(context: Context, tenant_id: TenantId) -> int:
         count += gone
         if not gone:
             return count
-
-
-def type_of(name: str) -> str:
-    """Returns the type of event that somebody means who knows it under another name."""
-    action = normalise(name)
-    return _RENAMED.get(action, action)
-
-
-def check_types(names: Iterable[str]) -> None:
-    """Raises `InvalidValue` for a type, or a `group.*`, that no event is ever of."""
-    kinds = (*_TYPES, *_TOLD_ELSEWHERE)
-    known = {"*", *kinds, *(f"{kind.partition('.')[0]}.*" for kind in kinds)}
-    for name in names:
-        if type_of(name) not in known:
-            message = (
-                f"no event is called {shorten(name)}: ask for *, for all of a group as in file.*, "
-                f"or for {', '.join(sorted(kinds))}"
-            )
-            raise InvalidValue(message)
-
-
-def written(path: str, *, size_bytes: int, source: str = "write") -> Occurrence:
-    """Returns the event of a file that has come about, or changed."""
-    return Occurrence(_WRITTEN, {"path": path, "size_bytes": size_bytes, "source": source})
-
-
-def deleted(path: str, *, entries: int) -> Occurrence:
-    """Returns the event of a file that has gone, or of a directory with all that was in it."""
-    return Occurrence(_DELETED, {"path": path, "entries": entries})
-
-
-def events_of(
-    trace: Trace,
-    *,
-    trace_id: str,
-    is_own: bool = False,
-    more: Mapping[str, Any] | None = None,
-) -> Sequence[Occurrence]:
-    """Returns the events that tell what a trace does; none for what is nobody's business.
-
-    A trace that somebody adds (`is_own`) is told as just that, whatever it calls itself. The
-    snapshot that a restore takes for safety is part of the restore, which is told.
-    """
-    if is_own or trace.action not in _KNOWN:
-        return [Occurrence(_OWN_TRACE, _of_own(trace, trace_id))]
-    if trace.resource_type == "snapshot" and trace.details.get("safety") == trace.resource_id:
-        return []
-    told = without_content(trace.action, trace.resource_type, trace.details)
-    data = {key: _short(value) for key, value in told.items() if _is_plain(value)}
-    data |= _of_resource(trace)
-    if trace.session_id is not None:
-        data["session_id"] = trace.session_id
-        data |= {"agent_id": _short(trace.agent_id), "user_id": _short(trace.user_id)}
-    data |= {"trace_id": trace_id, **(more or {})}
-    kind = _RENAMED.get(trace.action, trace.action)
-    for name, key in _MANY.items():
-        if name in trace.details:
-            return [
-                Occurrence(kind, {**data, **_one(trace, key, each)}) for each in trace.details[name]
-            ]
-    return [Occurrence(kind, data)]
-
-
-def says_the_same(event: Occurrence, data: Mapping[str, Any]) -> bool:
-    """Says whether what was told of a trace, and may say more, is this."""
-    return event.data.items() <= data.items()
-
-
-def _one(trace: Trace, key: str, each: str) -> dict[str, Any]:
-    """Returns what an event says of one of the things that something was done to."""
-    if key != _IDS["snapshot"]:
-        return {key: each}
-    return {key: each, "label": _short(trace.details.get("labels", {}).get(each))}
-
-
-def _of_own(trace: Trace, trace_id: str) -> dict[str, Any]:
-    told = {
-        "action": trace.action,
-        "session_id": trace.session_id,
-        "agent_id": trace.agent_id,
-        "resource_type": trace.resource_type,
-        "resource_id": trace.resource_id,
-    }
-    return {name: _short(value) for name, value in told.items()} | {"trace_id": trace_id}
-
-
-def _of_resource(trace: Trace) -> dict[str, Any]:
-    """Returns what it was done to; of a restore, the snapshot that was brought back."""
-    kind = trace.resource_type
-    if kind == "snapshot":
-        target = trace.details.get("target")
-        if target is not None:
-            return {"snapshot_id": target, "new_snapshot_id": trace.resource_id}
-        label = _short(trace.details.get("label"))
-        return {"snapshot_id": trace.resource_id, "label": label}
-    if kind == "namespace":
-        return {"namespace": trace.resource_id}
-    return {_IDS[kind]: trace.resource_id} if kind in _IDS and trace.resource_id else {}
-
-
-def _kinds(given: str) -> Sequence[str]:
-    """Returns the types that are meant: `group.*` is all of a group."""
-    group, _, rest = given.partition(".")
-    if rest != "*":
-        return [type_of(given)]
-    return [kind for kind in _TYPES if kind.startswith(f"{group}.")] or [given]
-
-
-def _is_plain(value: object) -> bool:
-    """Says whether a detail goes into an event: plain values do, states and lists do not."""
-    return isinstance(value, str | int | float | None)
-
-
-def _short(value: object) -> object:
-    return shortened(value) if isinstance(value, str) else value
-
-
-def shortened(text: str) -> str:
-    """Returns as much of a text that somebody chose as an event says."""
-    return text[:_MAX_CHARS]
 
 
 def _instant_of(cursor: str) -> int:

@@ -18,7 +18,8 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.limits import check_free, check_quota, check_tenant
 from holdfast.engine.core.recent import Mistaken
 from holdfast.engine.journal import chain
-from holdfast.engine.journal.events import events_of, unnumbered_of
+from holdfast.engine.journal.events import unnumbered_of
+from holdfast.engine.journal.occurrences import events_of
 from holdfast.engine.objects.packing import packed
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes.handle import Handle

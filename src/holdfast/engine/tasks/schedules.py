@@ -16,7 +16,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.rounds import set_aside, tell_damage
-from holdfast.engine.journal.actions import trace_of_snapshot
+from holdfast.engine.journal.actions import place_of, trace_of_snapshot
 from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle, check_text, term_of
 from holdfast.engine.timeline import snapshots
@@ -260,7 +260,7 @@ def _extend(handle: Handle, old: Schedule, new: Schedule, judged: Head) -> bool:
             told = trace_of_snapshot(
                 "snapshot.extended", held, expires_at=until.isoformat(), reason=_reason(old)
             )
-            append(transaction, context, head, replace(told, actor=old.id))
+            append(transaction, context, head, replace(told, actor=old.id), told=place_of(held))
     return False
 
 

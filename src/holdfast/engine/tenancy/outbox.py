@@ -20,7 +20,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.core.rounds import set_aside, tell_damage
 from holdfast.engine.journal.chain import append
 from holdfast.engine.journal.events import follow
-from holdfast.engine.tenancy.webhooks import Outcome, Parcel, body_of, trace_of_webhook, type_for
+from holdfast.engine.tenancy.webhooks import Outcome, Parcel, find_body, trace_of_webhook, type_for
 from holdfast.errors import Damaged
 from holdfast.model.webhooks import Delivery, DeliveryState, Webhook
 
@@ -180,20 +180,18 @@ class Outbox:
     def _pack(self, transaction: Transaction, delivery: Delivery) -> Parcel | None:
         """Returns what an attempt needs; None if there is nothing left to send, or to send to."""
         webhook = transaction.find_webhook(delivery.tenant_id, delivery.webhook_id)
-        event = transaction.find_event(delivery.tenant_id, delivery.event_id)
         if webhook is None:
             return None
         if not webhook.enabled:  # Since a moment ago: it waits with the others.
             transaction.set_delivery(replace(delivery, claimed_until=delivery.next_at))
             return None
-        if event is None:
+        tenant = transaction.get_tenant(delivery.tenant_id)
+        body = find_body(transaction, delivery, workspace_id=tenant.public_id)
+        if body is None:
             lost = Outcome(ok=False, error="the event is no longer kept")
             now = self._context.clock()
             transaction.set_delivery(_finished(delivery, lost, DeliveryState.FAILED, now))
             return None
-        told = replace(event, type=delivery.event_type)
-        tenant = transaction.get_tenant(delivery.tenant_id)
-        body = body_of(told, workspace_id=tenant.public_id)
         return Parcel(delivery=delivery, webhook=webhook, body=body)
 
     def _tried(self, delivery: Delivery, outcome: Outcome, now: datetime) -> Delivery:

@@ -19,18 +19,26 @@ from holdfast.display import Part
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.actions import MARKED, ROLLBACKS
 from holdfast.engine.journal.chain import append
-from holdfast.engine.journal.events import check_types, envelope, number_all, type_of
+from holdfast.engine.journal.events import envelope, number_all
+from holdfast.engine.journal.occurrences import check_types, type_of
 from holdfast.engine.planes.handle import check_namespace, check_text
 from holdfast.errors import InvalidValue, WebhookNotFound
 from holdfast.instants import to_us
 from holdfast.model.basics import Kind, Tenant
 from holdfast.model.events import EventRow
 from holdfast.model.traces import Trace
-from holdfast.model.webhooks import Delivery, DeliveryState, NewWebhook, Webhook
+from holdfast.model.webhooks import (
+    Delivery,
+    DeliveryState,
+    NewWebhook,
+    SentDelivery,
+    Webhook,
+)
 from holdfast.operations.operation import does
 from holdfast.operations.webhooks import (
     CreateWebhook,
     DeleteWebhook,
+    GetDelivery,
     GetWebhook,
     ListDeliveries,
     ListWebhooks,
@@ -162,14 +170,20 @@ class Webhooks(Part):
             self._get(transaction, wanted.webhook_id)
             return [*transaction.list_deliveries(wanted.webhook_id, below=below, most=most)]
 
+    @does(GetDelivery)
+    def delivery(self, wanted: GetDelivery) -> SentDelivery:
+        with self._context.catalog.read() as transaction:
+            self._get(transaction, wanted.webhook_id)
+            found = self._get_delivery(transaction, wanted)
+            body = find_body(transaction, found, workspace_id=self._tenant.public_id)
+        return SentDelivery(**asdict(found), body=None if body is None else body.decode())
+
     @does(RedeliverEvent)
     def redeliver(self, wanted: RedeliverEvent) -> Delivery:
         now = self._context.clock()
         with self._context.work() as transaction:
             self._lock(transaction, wanted.webhook_id)
-            found = transaction.find_delivery(self._tenant.id, wanted.delivery_id)
-            if found is None or found.webhook_id != wanted.webhook_id:
-                raise WebhookNotFound(wanted.delivery_id)
+            found = self._get_delivery(transaction, wanted)
             again = replace(
                 found,
                 state=DeliveryState.PENDING,
@@ -221,6 +235,14 @@ class Webhooks(Part):
             raise WebhookNotFound(webhook_id)
         return found
 
+    def _get_delivery(
+        self, transaction: Transaction, wanted: GetDelivery | RedeliverEvent
+    ) -> Delivery:
+        found = transaction.find_delivery(self._tenant.id, wanted.delivery_id)
+        if found is None or found.webhook_id != wanted.webhook_id:
+            raise WebhookNotFound(wanted.delivery_id)
+        return found
+
     def _lock(self, transaction: Transaction, webhook_id: str) -> Webhook:
         """Returns a webhook that nobody else changes meanwhile: two changes are both kept."""
         found = transaction.lock_webhook(self._tenant.id, webhook_id)
@@ -245,6 +267,14 @@ def type_for(webhook: Webhook, event: EventRow) -> str | None:
     if not wanted.isdisjoint(kinds):
         return event.type
     return _RESTORED if event.type in _ROLLBACKS and _RESTORED in kinds else None
+
+
+def find_body(transaction: Transaction, delivery: Delivery, *, workspace_id: str) -> bytes | None:
+    """Returns what a delivery sends; None if the event is no longer kept."""
+    event = transaction.find_event(delivery.tenant_id, delivery.event_id)
+    if event is None:
+        return None
+    return body_of(replace(event, type=delivery.event_type), workspace_id=workspace_id)
 
 
 def body_of(event: EventRow, *, workspace_id: str) -> bytes:

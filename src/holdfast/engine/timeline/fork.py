@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.coverage import lacking_in
 from holdfast.engine.core.lineage import FORKED_TO
-from holdfast.engine.journal.actions import trace_of
+from holdfast.engine.journal.actions import place_of, trace_of
 from holdfast.engine.journal.chain import append
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, as_it_is
@@ -91,7 +91,7 @@ def _create(new: Handle, mark: Mark, transaction: Transaction, origin: Head) -> 
     detail = detail_of(0, ()) if new.context.adds_only else {}
     snapshot = to_snapshot(new, added.namespace_id, mark, number=1, detail=detail)
     transaction.add_snapshot(snapshot)
-    append(transaction, new.context, added, trace_of([snapshot]))
+    append(transaction, new.context, added, trace_of([snapshot]), told=place_of(snapshot))
     root = new.objects_in(transaction).get_root(mark.root)
     if root.plane(Plane.SESSIONS) != EMPTY_MAP:
         transaction.add_lagging(added.namespace_id)

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.coverage import LACKS_NOTHING, Lacking
-from holdfast.engine.journal.actions import trace_of
+from holdfast.engine.journal.actions import place_of, places_of, trace_of
 from holdfast.engine.journal.chain import append, new_id
 from holdfast.engine.objects import reachable as marking
 from holdfast.engine.objects.stage import Stage, StagedObjects, Withdrawn
@@ -406,12 +406,20 @@ def _tell(
     trace_id = new_id(handle.context, last.created_at)
     follow(transaction, handle, head, (folded.root_id, folded.root), last, trace_id=trace_id)
     told = _told(transaction, handle, last)
-    append(transaction, handle.context, head, trace_of(done), trace_id=trace_id, told=told)
+    append(
+        transaction,
+        handle.context,
+        head,
+        trace_of(done),
+        trace_id=trace_id,
+        told=told,
+        each=places_of(done) if len(done) > 1 else None,
+    )
 
 
 def _told(transaction: Transaction, handle: Handle, last: SnapshotInfo) -> dict[str, Any]:
     """Returns what an event says of a snapshot beyond its trace."""
-    told: dict[str, Any] = {"kind": last.kind.value, "size_bytes": last.size.bytes}
+    told = {**place_of(last), "kind": last.kind.value, "size_bytes": last.size.bytes}
     if last.target is not None and transaction.is_heard():
         source = handle.objects_in(transaction)
         told["files_restored"] = source.count_files(source.get_root(last.root).plane(Plane.FILES))

@@ -17,7 +17,7 @@ import msgspec
 
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.lineage import Timeline, needed, one_back
-from holdfast.engine.journal.actions import trace_of_namespace, trace_of_snapshots
+from holdfast.engine.journal.actions import places_of, trace_of_namespace, trace_of_snapshots
 from holdfast.engine.journal.anchors import anchor_last
 from holdfast.engine.journal.chain import append
 from holdfast.engine.journal.events import purge_events
@@ -127,9 +127,8 @@ def _let_go(
             # With the snapshot from before a task goes what is known of its changes.
             since = context.clock() - context.limits.retention
             transaction.drop_task_changes(now.namespace_id, before=since)
-            append(
-                transaction, context, now, trace_of_snapshots("snapshot.forgotten", now.name, gone)
-            )
+            told = trace_of_snapshots("snapshot.forgotten", now.name, gone)
+            append(transaction, context, now, told, each=places_of(gone))
     return gone
 
 

@@ -7,7 +7,6 @@ however much is named: a path takes one lookup for each folder above it.
 
 import fnmatch
 import re
-from base64 import b64decode
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -15,9 +14,9 @@ from typing import Final
 import msgspec
 
 from holdfast.engine.core.paths import PathLike, to_bytes, to_folder, to_key, to_text
-from holdfast.errors import InvalidPath, InvalidValue, shorten
+from holdfast.errors import InvalidValue, shorten
 from holdfast.model.basics import Plane
-from holdfast.model.names import Name, check_names
+from holdfast.model.names import Name, check_names, from_b64
 from holdfast.storekeys import to_store_key
 
 MAX_PATTERNS: Final = 1000
@@ -204,12 +203,7 @@ def key_of(name: Name) -> tuple[Plane, bytes]:
 
 
 def _path(name: Name) -> bytes:
-    if name.name_b64 is None:
-        return to_bytes(name.name or "")
-    try:
-        return b64decode(name.name_b64, validate=True)
-    except ValueError as exc:
-        raise InvalidPath(name.name_b64, reason="it is not base64") from exc
+    return to_bytes(name.name or "" if name.name_b64 is None else from_b64(name.name_b64))
 
 
 def _place(name: Name) -> tuple[str, str]:

@@ -19,7 +19,12 @@ from typing import Final
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.limits import check_limit
 from holdfast.engine.core.lineage import Stored, previous
-from holdfast.engine.journal.actions import trace_of_snapshot, trace_of_snapshots
+from holdfast.engine.journal.actions import (
+    place_of,
+    places_of,
+    trace_of_snapshot,
+    trace_of_snapshots,
+)
 from holdfast.engine.journal.chain import append
 from holdfast.engine.objects.reachable import Source, mark
 from holdfast.engine.objects.trust import check_packs
@@ -207,7 +212,8 @@ def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInf
         expires_at = None if is_open else context.clock() + context.limits.retention
         transaction.set_pinned(head.namespace_id, snapshot_id, pinned=pinned, expires_at=expires_at)
         action = "snapshot.pinned" if pinned else "snapshot.unpinned"
-        append(transaction, context, head, trace_of_snapshot(action, snapshot))
+        told = trace_of_snapshot(action, snapshot)
+        append(transaction, context, head, told, told=place_of(snapshot))
         return handle.get_snapshot(transaction, head, snapshot_id)
 
 
@@ -221,7 +227,7 @@ def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> Sna
         transaction.set_label(head.namespace_id, snapshot_id, label)
         changed = handle.get_snapshot(transaction, head, snapshot_id)
         told = trace_of_snapshot("snapshot.labelled", changed)
-        append(transaction, handle.context, head, told)
+        append(transaction, handle.context, head, told, told=place_of(changed))
         return changed
 
 
@@ -234,7 +240,7 @@ def delete(handle: Handle, snapshot_id: SnapshotId) -> None:
         snapshot = handle.get_snapshot(transaction, head, snapshot_id)
         transaction.delete_snapshot(head.namespace_id, snapshot_id, now=handle.context.clock())
         told = trace_of_snapshot("snapshot.deleted", snapshot)
-        append(transaction, handle.context, head, told)
+        append(transaction, handle.context, head, told, told=place_of(snapshot))
 
 
 def delete_all(handle: Handle) -> None:
@@ -257,7 +263,7 @@ def delete_all(handle: Handle) -> None:
             gone.append(snapshot)
         if gone:
             told = trace_of_snapshots("snapshot.deleted", head.name, gone)
-            append(transaction, handle.context, head, told)
+            append(transaction, handle.context, head, told, each=places_of(gone))
 
 
 def deleted(handle: Handle) -> list[SnapshotInfo]:
@@ -282,7 +288,7 @@ def recover(handle: Handle, snapshot_id: SnapshotId) -> SnapshotInfo:
             raise SnapshotNotFound(snapshot_id)
         found = handle.get_snapshot(transaction, head, snapshot_id)
         told = trace_of_snapshot("snapshot.recovered", found)
-        append(transaction, handle.context, head, told)
+        append(transaction, handle.context, head, told, told=place_of(found))
         return found
 
 

@@ -21,7 +21,8 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit.soundness import find_size
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.chain import details_of, is_whole
-from holdfast.engine.journal.events import events_of, says_the_same, tell
+from holdfast.engine.journal.events import tell
+from holdfast.engine.journal.occurrences import events_of, says_the_same
 from holdfast.engine.memory import plane as memoryplane
 from holdfast.engine.pending.damage import let_go
 from holdfast.engine.planes.handle import Handle

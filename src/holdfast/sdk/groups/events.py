@@ -68,21 +68,26 @@ class Events(Group[F]):
 
     @listen
     def stream(
-        self, *, namespace: str | None = None, last_event_id: str | None = None
+        self,
+        *,
+        types: Iterable[str] = (),
+        namespace: str | None = None,
+        last_event_id: str | None = None,
     ) -> Feed[Event]:
-        """Waits for events and yields each as it happens, without end.
+        """Waits for events, of some types or all, and yields each as it happens, without end.
 
         A broken connection is made again, and goes on after the last event that was seen; with
         `last_event_id`, after one that was seen earlier.
         """
         wanted = namespace or self._namespace
+        kinds = ",".join(texts("types", types)) or None
 
         def ask(seen: str | None) -> Call[bytes]:
             return Call(
                 method="GET",
                 path=f"{EVENTS}/stream",
                 place=self.above,
-                query={"namespace": wanted},
+                query={"namespace": wanted, "types": kinds},
                 headers={} if seen is None else {"Last-Event-ID": seen},
                 read=whole,
                 is_slow=True,

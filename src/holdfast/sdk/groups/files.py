@@ -9,7 +9,7 @@ from typing import Final
 
 from holdfast.errors import Invalid, NotAFile, PathNotFound
 from holdfast.model.files import FileInfo
-from holdfast.model.names import PathLike, sent_path, sent_text
+from holdfast.model.names import PathLike, sent_path, to_b64, to_raw
 from holdfast.operations.files import (
     BATCH_WEIGHT,
     ChangeMode,
@@ -124,7 +124,7 @@ class FilesReader(Group[F]):
         """Returns where a link points, which may be nowhere."""
         info: FileInfo = yield asking(StatFile(path), self.above)
         if info.target is None:
-            raise NotAFile(sent_text(path).encode(), found=f"{info.kind}, not a link,")
+            raise NotAFile(to_raw(path), found=f"{info.kind}, not a link,")
         return info.target
 
     list = method(ListFiles)
@@ -144,7 +144,7 @@ class FilesReader(Group[F]):
         return paging(asked, self.above)
 
     def _part(self, path: PathLike, start: int, length: int | None) -> Call[bytes]:
-        query = {"path": sent_path(path), **self.above}
+        query = {**_asked(path), **self.above}
         stop = None if length is None else start + length
         last = "" if stop is None else min(stop - 1, LAST_BYTE)
         return Call(
@@ -157,8 +157,14 @@ class FilesReader(Group[F]):
         )
 
     def _raw(self, path: PathLike) -> Call[bytes]:
-        query = {"path": sent_path(path), **self.above}
+        query = {**_asked(path), **self.above}
         return Call(method="GET", path="/v1/files/raw", query=query, read=whole, is_resumable=True)
+
+
+def _asked(path: PathLike) -> dict[str, str]:
+    """Returns how a path is asked for: as text, or where it is none, as bytes."""
+    raw = to_b64(path)
+    return {"path": sent_path(path)} if raw is None else {"path_b64": raw}
 
 
 class Files(FilesReader[F]):

@@ -25,6 +25,7 @@ from holdfast.operations.traces import GetWorkspaceTrace, ListWorkspaceTraces
 from holdfast.operations.webhooks import (
     CreateWebhook,
     DeleteWebhook,
+    GetDelivery,
     GetWebhook,
     ListDeliveries,
     ListWebhooks,
@@ -75,6 +76,7 @@ class Webhooks(OperatorGroup[F]):
     delete = method(DeleteWebhook)
     test = method(TestWebhook)
     deliveries = method(ListDeliveries)
+    delivery = method(GetDelivery)
     redeliver = method(RedeliverEvent)
 
     @pages

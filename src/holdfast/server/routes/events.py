@@ -10,7 +10,7 @@ import msgspec
 from holdfast.engine.journal.events import LISTED, MAX_LISTED, envelope
 from holdfast.errors import InvalidValue
 from holdfast.model.events import Event, EventPage
-from holdfast.operations.webhooks import EVENTS, ListEvents
+from holdfast.operations.webhooks import EVENTS, ListEvents, split_types
 from holdfast.server.doors import answers
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Refused
@@ -54,9 +54,10 @@ async def stream(
     caller: Caller,
     workspace_id: str,
     namespace: str | None = None,
+    types: str | None = None,
     last_event_id: str | None = None,
 ) -> Stream:
-    """Sends events as they happen, one after the other.
+    """Sends events as they happen, one after the other: of some types, or all.
 
     `Last-Event-ID`, as a header or in the query, goes on after an event that was seen.
     """
@@ -68,6 +69,7 @@ async def stream(
     lines = streams.listen(
         caller.vault,
         namespace=visible,
+        types=split_types(types or ""),
         after=after,
         is_valid=lambda: caller.vault.keys.is_valid(caller.key.id),
     )

@@ -16,11 +16,11 @@ from holdfast.engine.namespace import Namespace
 from holdfast.instants import from_text
 from holdfast.model.files import FileInfo
 from holdfast.model.marks import Header
-from holdfast.model.names import read_path
+from holdfast.model.names import from_b64, read_path
 from holdfast.operations.shapes import shape_of
 from holdfast.server import transfer
 from holdfast.server.calling import encoded
-from holdfast.server.doors import At, seen
+from holdfast.server.doors import At, RawPath, missing, seen
 from holdfast.server.problems import RangeUnfit
 from holdfast.server.requests import Request
 from holdfast.server.responses import Stream
@@ -79,13 +79,20 @@ async def upload(
 )
 async def download(
     agent: Namespace,
-    path: str,
+    path: str | None = None,
+    path_b64: RawPath = None,
     at: At = None,
     range_: RangeHeader = None,
     if_range: IfRangeHeader = None,
 ) -> Stream:
     """Returns a file's bytes, all of them; with `Range`, 206 and a part of them."""
-    file = await in_thread(_find, agent, read_path(path), at)
+    if path_b64 is not None:
+        place = from_b64(path_b64)
+    elif path is not None:
+        place = read_path(path)
+    else:
+        raise missing("path", "path_b64")
+    file = await in_thread(_find, agent, place, at)
     start, stop, tag = 0, file.size, f'"{file.tag}"'
     if if_range is None or if_range == tag:
         start, stop = _wanted(range_, file.size)

@@ -2,12 +2,14 @@
 
 Retention every hour, collection once a day, for every tenant: one worker of all does it at a time;
 the others find it taken, or done, and come again later. Schedules and sessions whose time is over
-are looked for every second; when keys were last used is written down now and then, not with every
-request. Every worker tends the catalog's log, so that nobody who writes waits while it is copied.
+are looked for every second, and every quarter of a minute rollback rates that have become another;
+when keys were last used is written down now and then, not with every request. Every worker tends
+the catalog's log, so that nobody who writes waits while it is copied.
 """
 
 import logging
 import random
+import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
@@ -24,6 +26,7 @@ FIRST_S: Final = 60.0
 
 EVERY: Final = timedelta(hours=1)
 COLLECTS: Final = timedelta(days=1)
+WATCHES: Final = timedelta(seconds=15)
 DUE_S: Final = 1.0
 USES_S: Final = 5.0
 LOG_S: Final = 0.5
@@ -66,6 +69,18 @@ def looking_after(vault: Holdfast, *, every: timedelta = EVERY) -> Job:
 def doing_what_is_due(run: Callable[[], object]) -> Job:
     """Returns the job that does what is due, and again at once where there was something."""
     return lambda: 0.0 if run() else DUE_S
+
+
+def watching_rollbacks(vault: Holdfast, *, every: timedelta = WATCHES) -> Job:
+    """Returns the job that tells of rollback rates that have come to another level."""
+
+    def look() -> float:
+        began = time.monotonic()
+        vault.watch_rollbacks(every=every)
+        # Where there are very many traces it takes a twentieth of the time, and no more.
+        return max(every.total_seconds(), 20 * (time.monotonic() - began))
+
+    return look
 
 
 def noting_uses(vault: Holdfast, rates: Rates) -> Job:
