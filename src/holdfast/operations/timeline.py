@@ -47,7 +47,7 @@ BESIDE: Final = ("changes", "task", "actor")
 """What a timeline tells beside its snapshots."""
 
 _Words = Annotated[str, Text(MAX_SOUGHT_CHARS)]
-_KIND: Final = Shape(str | None, str)
+_MEMBER: Final = Shape(str | None, str)
 
 
 def _read_words(text: str | None) -> list[str] | None:
@@ -63,9 +63,9 @@ class ListTimeline(Choice):
     _: KW_ONLY
     before: Annotated[int | None, _NUMBER] = None
     q: _Words | None = None
-    kind: Annotated[Kind | str | None, _KIND] = None
+    kind: Annotated[Kind | str | None, _MEMBER] = None
     actor: _Words | None = None
-    task_status: Annotated[TaskStatus | str | None, _KIND] = None
+    task_status: Annotated[TaskStatus | str | None, _MEMBER] = None
     pinned: bool | None = None
     since: datetime | None = None
     until: datetime | None = None
@@ -80,9 +80,11 @@ class ListTimeline(Choice):
             if instant is not None and instant.tzinfo is None:
                 message = f"{name} is an instant with a time zone"
                 raise InvalidValue(message)
+        if self.with_ is not None:
+            object.__setattr__(self, "with_", tuple(self.with_))
         for word in self.with_ or ():
             if word not in BESIDE:
-                message = f"with is some of {', '.join(BESIDE)}, not {shorten(word)}"
+                message = f"with is some of {', '.join(BESIDE)}, not {shorten(str(word))}"
                 raise InvalidValue(message)
 
     @property
@@ -119,9 +121,9 @@ class GetTimeline(ListTimeline, Operation[TimelinePage], get="/v1/timeline"):
     With `metadata`, only those that have all of these pairs. Every word of `q` has to stand in
     their label, reason, task or actor; `kind`, `actor` (its id or name), `task_status`, `pinned`,
     `since`, `until` and `path`, which they have changed, choose further. Such a search ends after
-    half a second, too: `searched_to` is how far it came, and `next_before` goes on. `with` is some
-    of `changes`, `task` and `actor`: how much each changed, the task's name and status, the actor's
-    name, and beside any of these the `forks` of each and the `total` of all.
+    a third of a second, too: `searched_to` is how far it came, and `next_before` goes on. `with` is
+    some of `changes`, `task` and `actor`: how much each changed, the task's name and status, the
+    actor's name, and beside any of these the `forks` of each and the `total` of all.
     """
 
 

@@ -36,7 +36,7 @@ from holdfast.operations.snapshots import ListSnapshots
 from holdfast.operations.timeline import ListTimeline
 
 PAGE_TIME: Final = timedelta(seconds=0.3)
-"""How long somebody who waits with others searches, and again what was not counted is counted."""
+"""How long a search lasts for somebody who waits with others, and counting what was not counted."""
 
 BATCH: Final = 256
 """Snapshots whose tasks and actors are looked up together."""
