@@ -188,6 +188,7 @@ RowState = Inline | Submap | Overlay | Packed
 
 INLINE_TAG: Final = 0
 DIRECTORY_TAG: Final = 3
+TWIN_TAGS: Final = (5, 6)
 OVERLAY_TAG: Final = 8
 PACKED_TAG: Final = 9
 MEMORY_TAG: Final = 10

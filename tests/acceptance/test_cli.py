@@ -208,6 +208,27 @@ def test_a_log_of_a_path_says_what_happened_to_it(project: Session) -> None:
     assert project("log", "../elsewhere").code == 2
 
 
+def test_a_log_finds_what_is_meant_and_says_how_much_changed(project: Session) -> None:
+    project.write("src/app.py", "x = 1\n")
+    project.ok("snapshot", "-m", "Refund path", "--pin")
+    project.write("beside.txt", "of no concern")
+    project.ok("snapshot", "-m", "beside")
+    project.ok("restore", "@-1")
+    back, beside, refund, *_ = project.ok("log", "--stat").out.splitlines()
+    assert back.endswith("(files -1)")
+    assert beside.endswith("beside  (files +1)")
+    assert refund.endswith("Refund path pinned  (files ~1)")
+    assert project.ok("log", "--grep", "PATH refund").out.splitlines() == [refund.split("  (")[0]]
+    only = project.ok("log", "--pinned", "--since", "2 hours ago", "--", "src").out
+    assert only.splitlines() == [refund.split("  (")[0]]
+    told = project.ok("log", "--kind", "restore", "--stat", "--json").document["snapshots"]
+    assert [each["changes"]["files"]["removed"] for each in told] == [1]
+    assert project.ok("log", "--until", "2020-01-01").out == "None of the snapshots is meant.\n"
+    assert project.ok("log", "--actor", "nobody", "--task-status", "failed").code == 0
+    for wrong in (("--kind", "x"), ("--since", "x"), ("--session", "ses-1", "--stat")):
+        assert project("log", *wrong).code == 2
+
+
 def test_every_command_speaks_json(project: Session, tmp_path: Path) -> None:
     first = project.ok("log", "--json").document["snapshots"][0]["snapshot_id"]
     project.write("more.txt", "more")

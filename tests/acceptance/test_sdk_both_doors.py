@@ -28,7 +28,7 @@ import pytest
 import holdfast
 from holdfast import errors
 from holdfast.engine.namespace import Namespace
-from holdfast.model.basics import Kind, Plane, SnapshotInfo
+from holdfast.model.basics import Kind, Plane, SnapshotInfo, Timeline
 from holdfast.model.changes import Changes, Restored
 from holdfast.model.names import Name
 from holdfast.model.sessions import VersionKind
@@ -114,6 +114,8 @@ class Awaited:
             return self._iterated(value)
         if isinstance(value, Group | Moment | AsyncTasks) or callable(value):
             return Awaited(self._loop, value)
+        if isinstance(value, Timeline):
+            return value
         return [self._plain(each) for each in value] if isinstance(value, list) else value
 
     def _iterated(self, values: AsyncIterator[Any]) -> Iterator[Any]:
@@ -955,6 +957,55 @@ def test_what_happened_to_one_thing_is_told_alike(agent: Namespace) -> None:
         agent.history("a", limit=-1)
 
 
+def test_a_timeline_tells_what_it_is_asked_and_finds_what_is_meant(door: Door) -> None:
+    agent = door.agent
+    first = agent.snapshot("first")
+    for number in range(3):
+        agent.files.write(f"src/{number}.py", "x")
+    agent.store.set("n", "k", 1)
+    with agent.task("Rewrite refunds"):
+        agent.files.write("src/0.py", "y")
+    done = agent.get_snapshot("latest")
+    fork = door.new_agent(f"fork-{next(_NUMBERS)}").name
+    assert fork is not None
+    agent.fork(fork, at=done)
+    rows = agent.timeline(with_=["changes", "task", "actor"])
+    assert rows == agent.timeline()
+    assert (rows.total, rows.before, rows.searched_to) == (len(rows), None, 1)
+    newest, before, oldest = rows
+    assert newest.task is not None
+    assert (newest.task.name, newest.task.status) == ("Rewrite refunds", "completed")
+    assert (newest.forks, oldest.forks) == ([fork], [])
+    assert (newest.actor_name is not None) == door.is_remote
+    assert newest.changes is not None
+    assert newest.changes["files"] == {"added": 0, "removed": 0, "changed": 1}
+    assert before.changes is not None
+    assert [before.changes[plane]["added"] for plane in ("files", "store")] == [3, 1]
+    assert agent.timeline(limit=1)[0].changes is None
+    said = {"q": "REFUNDS rewrite", "kind": "snapshot", "path": "src/0.py"}
+    assert agent.timeline(**said, task_status="completed") == [done, before]
+    assert agent.timeline(**said, task_status="failed") == []
+    assert agent.timeline(path="src", until=done.created_at, pinned=False) == [before]
+    assert agent.timeline(limit=1, since=first.created_at) == [done]
+    assert agent.timeline(actor="nobody at all") == []
+    limited = agent.timeline(limit=2)
+    assert (limited, limited.before) == ([done, before], before.number)
+    assert agent.timeline(before=limited.before) == [first]
+    for wrong in ({"kind": "other"}, {"with_": ["other"]}, {"task_status": "other"}, {"q": "a\0"}):
+        with pytest.raises((errors.InvalidValue, errors.InvalidName)):
+            agent.timeline(**wrong)
+    cut = agent.diff(first, done, limit=1, counts=True)
+    assert (len(cut), cut.summary(), cut.truncated) == (1, "4 added", True)
+    assert agent.diff(first, done, limit=4, counts=True) == agent.diff(first, done)
+    found = agent.diff_folders(first, done)
+    assert [(each.path, each.added, each.removed, each.changed) for each in found.folders] == [
+        ("src", 3, 0, 0)
+    ]
+    assert found.counts is not None
+    assert (found.counts["store"]["added"], found.truncated) == (1, False)
+    assert [each.path for each in agent.diff_folders(first, done, depth=0).folders] == [""]
+
+
 def test_what_is_remembered_goes_back_with_all_the_rest(door: Door) -> None:
     agent = door.agent
     tea, car = agent.memory.add("likes green tea", tags=["drink"]), agent.memory.add("a red car")
@@ -1268,6 +1319,10 @@ def wait_until_gone(agent: Namespace, session_id: str) -> None:
 
 
 def test_sessions_are_listed_newest_first_by_what_is_known_of_them(agent: Namespace) -> None:
+    made = agent.sessions.create("stateful", initial_state={"a": 1})
+    assert [each.state for each in agent.sessions.list()] == [{"a": 1}]
+    assert [each.state for each in agent.sessions.list(include_state=False)] == [{}]
+    agent.sessions.delete(made.id)
     sessions = agent.sessions
     made = [
         sessions.create(f"agent-{n % 2}", user_id=f"user-{n}", metadata={"n": n}) for n in range(5)

@@ -547,6 +547,7 @@ def probes(ids: dict[str, str]) -> list[tuple[str, str, dict[str, Any]]]:
         ("GET", "/v1/history", {"params": {"plane": "sessions", "name": session}}),
         ("GET", "/v1/diff", {"params": {"from": snapshot}}),
         ("GET", "/v1/diff", {"params": {"to": snapshot}}),
+        ("GET", "/v1/diff/folders", {"params": {"from": snapshot}}),
         ("GET", "/v1/diff/text", {"params": {"path": "a.txt", "from": snapshot}}),
         ("GET", "/v1/diff/texts", {"params": {"to": snapshot}}),
         ("GET", "/v1/export", {"params": {"snapshot": snapshot}}),

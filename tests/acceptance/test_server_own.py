@@ -96,6 +96,39 @@ def test_the_timeline_says_what_there_is_and_what_no_snapshot_holds_yet(
     assert ok(agent.get("/v1/timeline", params={"before": 10**40}))["has_more"] is False
 
 
+def test_a_timeline_is_searched_and_told_with_what_each_changed(agent: httpx.Client) -> None:
+    for number in range(3):
+        write(agent, f"src/{number}.txt", "text")
+        snap(agent, f"step {number}")
+    plain = ok(agent.get("/v1/timeline"))
+    assert not {"changes", "task", "actor_name", "forks"} & plain["snapshots"][0].keys()
+    assert "total" not in plain
+    asked = {"with": "changes,task,actor", "limit": "2"}
+    page = ok(agent.get("/v1/timeline", params=asked))
+    assert (page["total"], page["has_more"], page["next_before"]) == (3, True, 2)
+    newest = page["snapshots"][0]
+    assert newest["changes"]["files"] == {"added": 1, "removed": 0, "changed": 0}
+    assert (newest["forks"], "task" in newest, bool(newest["actor_name"])) == ([], False, True)
+    found = ok(agent.get("/v1/timeline", params={"q": "STEP 1", "path": "src/1.txt"}))
+    assert [each["label"] for each in found["snapshots"]] == ["step 1"]
+    assert (found["searched_to"], found["next_before"]) == (1, None)
+    for wrong in (
+        {"with": "all"},
+        {"kind": "other"},
+        {"pinned": "perhaps"},
+        {"since": "yesterday"},
+        {"q": "x" * 257},
+        {"path": "../x"},
+        {"task_status": "x"},
+    ):
+        assert agent.get("/v1/timeline", params=wrong).status_code in (400, 422), wrong
+    cut = ok(agent.get("/v1/diff", params={"from": "@-2", "to": "@", "limit": 1, "counts": True}))
+    assert (len(cut["changes"]), cut["truncated"]) == (1, True)
+    assert cut["counts"]["files"] == {"added": 2, "removed": 0, "changed": 0}
+    beside = ok(agent.get("/v1/diff/folders", params={"from": "@-2", "to": "@"}))
+    assert beside["folders"] == [{"path": "src", "added": 2, "removed": 0, "changed": 0}]
+
+
 def test_a_history_says_what_happened_to_one_thing(agent: httpx.Client) -> None:
     write(agent, "notes.txt", "one")
     first = snap(agent)
@@ -270,7 +303,11 @@ def test_a_key_for_one_namespace_forks_and_merges_nowhere_else(
         assert own.post("/v1/fork", json={"name": f"{namespace}-mine"}).status_code == 403
         assert own.post("/v1/merge", json={"source": f"{namespace}-fork"}).status_code == 403
         assert own.get("/v1/timeline", headers={"X-Namespace": "other"}).status_code == 403
-        assert ok(own.get("/v1/timeline"))["namespace"] == namespace
+        shown = ok(own.get("/v1/timeline", params={"with": "task"}))
+        # What was forked is told to who reaches it.
+        assert (shown["namespace"], shown["snapshots"][0]["forks"]) == (namespace, [])
+    (told,) = ok(agent.get("/v1/timeline", params={"with": "task"}))["snapshots"]
+    assert told["forks"] == [f"{namespace}-fork"]
 
 
 def test_files_are_read_as_they_were(agent: httpx.Client) -> None:

@@ -154,6 +154,7 @@ def test_a_session_whose_entry_is_damaged_comes_back_from_its_rows(kept: Kept) -
 ROWS = {
     "snapshots": ("label", lambda v: v.namespace("alice").timeline()),
     "snapshots, in their metadata": ("metadata", lambda v: v.namespace("alice").timeline()),
+    "snapshots, in their counts": ("counts", lambda v: v.namespace("alice").timeline()),
     "namespaces": ("name", lambda v: v.namespaces()),
     "tasks": ("name", lambda v: v.namespace("alice").tasks.list()),
     "schedules": ("amount", lambda v: v.namespace("alice").schedules.list()),

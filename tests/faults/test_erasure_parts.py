@@ -7,7 +7,7 @@ every block of every pack that is still there.
 
 from collections.abc import Callable
 from contextlib import closing
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 from random import Random
 
@@ -22,6 +22,7 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.core.context import Context
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidName, NamespaceNotFound, SessionNotFound
+from holdfast.model.changes import tally, to_counts
 from holdfast.testing.faults import Fuse, FusedBlobStore, FusedCatalog
 from holdfast.testing.remains import Place
 from holdfast.testing.visitors import Interloper
@@ -104,6 +105,9 @@ def test_a_session_that_was_erased_is_nowhere_and_the_rest_is_whole(place: Place
         changed = [each.id for each in agent.timeline()[1:] if each.root != old[each.id]]
         assert done.rewritten_snapshots == len(changed) >= 3
         assert before_id.id not in changed
+        rows = agent.timeline(with_=["changes"])
+        for new, old in pairwise(rows[1:]):
+            assert new.changes == to_counts(tally(agent.diff(old, new))), "what is left counts"
         row = next(t for t in vault.traces.list() if t.action == "session.erased")
         assert (row.number, row.hash) == (done.number, done.hash)
         assert vault.verify().faults == []

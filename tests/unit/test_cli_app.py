@@ -88,7 +88,9 @@ class FakeNamespace:
         limit: int | None = None,
         before: int | None = None,
         metadata: dict[str, str] | None = None,
+        with_: list[str] | None = None,
     ) -> list[SnapshotInfo]:
+        assert with_ is None
         if before is not None:
             return []
         wanted = (metadata or {}).items()

@@ -196,10 +196,11 @@ class Examples:
             title = schema["$ref"].rpartition("/")[2]
             return self.of(self.schemas[title], name=name, title=title)
         if "anyOf" in schema:
-            if name == "next_cursor":
+            if name in ("next_cursor", "next_before"):
                 # There is one more page, and then none.
                 self.told ^= {title}
-                return "1" if title in self.told else None
+                further = self.of(schema["anyOf"][0])
+                return further if title in self.told else None
             return self.of(schema["anyOf"][0], name=name, title=title)
         if "enum" in schema:
             return schema["enum"][0]
@@ -328,11 +329,13 @@ GIVEN: Json = {
     "content": "text",
     "context_lines": 1,
     "conversation": True,
+    "counts": True,
     "created_after": datetime.now(UTC),
     "created_before": datetime.now(UTC),
     "data": b"data",
     "default": 1,
     "delivery_id": "delivery-1",
+    "depth": 1,
     "description": "text",
     "details": {"a": 1},
     "dry_run": True,
@@ -359,6 +362,7 @@ GIVEN: Json = {
     "keep_weekly": 1,
     "key": "k",
     "key_id": "key-1",
+    "kind": "snapshot",
     "label": "label",
     "last_event_id": "event-0",
     "limit": 1,
@@ -385,10 +389,12 @@ GIVEN: Json = {
     "path": "a/b",
     "paths": ["a"],
     "pin": True,
+    "pinned": True,
     "planes": ["files"],
     "policy": Policy(keep_last=1),
     "prefer": "ours",
     "prefix": "a",
+    "q": "words",
     "query": "question",
     "quota_bytes": 1,
     "rate_limit": 1,
@@ -425,6 +431,7 @@ GIVEN: Json = {
     "target": "b",
     "task": "task-1",
     "task_id": "task-1",
+    "task_status": "failed",
     "threshold": 0.5,
     "thresholds": Thresholds(),
     "told": CommitRequest(name="a", base=b"", root=b""),
@@ -434,6 +441,7 @@ GIVEN: Json = {
     "turn_limit": 1,
     "type": "general",
     "types": ["a"],
+    "until": datetime.now(UTC),
     "url": "https://example.com",
     "user_id": "ada",
     "value": 1,
@@ -443,6 +451,7 @@ GIVEN: Json = {
     "when_quiet": timedelta(hours=1),
     "window": timedelta(hours=1),
     "with_content": True,
+    "with_": ["changes"],
 }
 
 NAMED: Json = {"names": [Name.file("b")], "except_": [Name.file("a")]}

@@ -58,6 +58,15 @@ def test_sessions_are_listed_newest_first_page_by_page(sessions: Sessions, clock
         assert found == wanted
 
 
+def test_sessions_are_listed_without_their_states(agent: Namespace, sessions: Sessions) -> None:
+    made = sessions.create("agent", initial_state={"step": 1}, metadata={"a": 1})
+    (found,) = sessions.list(include_state=False)
+    assert (found.id, found.version, found.metadata, found.state) == (made.id, 0, {"a": 1}, {})
+    (then,) = agent.at(agent.snapshot()).sessions.list(include_state=False)
+    assert (then.id, then.state) == (made.id, {})
+    assert sessions.list()[0].state == {"step": 1}
+
+
 def test_more_sessions_than_a_page_of_rows_are_filtered_one_by_one(sessions: Sessions) -> None:
     for number in range(130):
         sessions.create("agent", metadata={"number": number, "is_even": number % 2 == 0})

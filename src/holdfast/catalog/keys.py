@@ -5,7 +5,8 @@ that a revoked key is refused at once everywhere. What a row says is made once f
 stays as it is.
 """
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -45,6 +46,11 @@ class KeyQueries(AbsenceQueries):
         query, asked = "find_key_by_id", {"tenant_id": tenant_id, "id": key_id}
         row = self._db.one(query, **asked) or self.look_again(rows.KEY, query, asked)
         return rows.KEY.find(row)
+
+    def find_keys(self, tenant_id: TenantId, key_ids: Sequence[str]) -> list[Key]:
+        """Returns those of some ids that are keys of a tenant, revoked and expired ones too."""
+        ids = json.dumps([*key_ids])
+        return [*map(rows.KEY.read, self._db.all("find_keys", tenant_id=tenant_id, ids=ids))]
 
     def list_keys(self, tenant_id: TenantId) -> list[Key]:
         """Returns the keys that are not revoked, oldest first.

@@ -26,7 +26,7 @@ import msgspec
 from holdfast.catalog.hashing import digest_of, to_seal
 from holdfast.errors import Damaged, RowDamaged, shorten
 from holdfast.instants import from_us, to_us
-from holdfast.model.basics import Head, Size, SnapshotInfo, Tenant
+from holdfast.model.basics import BESIDE, Head, Size, SnapshotInfo, Tenant
 from holdfast.model.entities import EntityRow
 from holdfast.model.erasures import ErasureRow
 from holdfast.model.events import EventRow, UnnumberedRow
@@ -401,7 +401,7 @@ HEAD: Final = Record(
     ],
 )
 SNAPSHOT: Final = Record(
-    "snapshot", SnapshotInfo, without=["namespace"], sealed=True, grows_after="detail"
+    "snapshot", SnapshotInfo, without=BESIDE, sealed=True, grows_after="detail"
 )
 SESSION: Final = HashedRecord(
     "session", SessionRow, hashed=len(SessionRow.__struct_fields__), named=2

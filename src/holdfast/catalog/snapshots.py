@@ -11,6 +11,7 @@ from holdfast.catalog.absence import AbsenceQueries
 from holdfast.catalog.counting import all_of
 from holdfast.catalog.driver import Driver
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
+from holdfast.instants import to_us
 from holdfast.model.basics import SnapshotInfo
 
 
@@ -59,6 +60,37 @@ class SnapshotQueries(AbsenceQueries):
             most=most,
         )
         return all_of(namespace_id, map(rows.SNAPSHOT.read, found), attrgetter("number"))
+
+    def count_usable_snapshots(
+        self,
+        namespace_id: NamespaceId,
+        *,
+        position: SnapshotId | None,
+        now: datetime,
+        oldest: datetime | None,
+    ) -> int:
+        """Returns how many are neither deleted nor past their time.
+
+        One without a term of its own is that if it was not taken after `oldest`; None for never.
+        The one at the `position` of the head never is.
+        """
+        row = self._db.one(
+            "count_usable_snapshots",
+            namespace_id=namespace_id,
+            position=position or "",
+            now=to_us(now),
+            oldest=-rows.NO_LIMIT if oldest is None else to_us(oldest),
+        )
+        return rows.get_row(row, "how many snapshots there are")[0]
+
+    def list_forks(
+        self, tenant_id: TenantId, namespace_id: NamespaceId, *, most: int
+    ) -> list[tuple[SnapshotId, str]]:
+        """Returns which namespaces were forked from this one, by name, each behind its snapshot."""
+        found = self._db.all(
+            "list_forks", tenant_id=tenant_id, namespace_id=namespace_id, most=most
+        )
+        return [(SnapshotId(target), name) for target, name in found]
 
     def iter_snapshots(self, tenant_id: TenantId) -> list[SnapshotInfo]:
         """Returns every snapshot of every namespace, also deleted ones."""

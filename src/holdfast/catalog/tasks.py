@@ -4,6 +4,7 @@ Both change together with the snapshot that they ask for, in its transaction, an
 are still as they were seen: of several workers that want to do the same, one does.
 """
 
+import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
@@ -40,6 +41,11 @@ class TaskQueries(AbsenceQueries):
     def find_task(self, namespace_id: NamespaceId, task_id: str) -> TaskRun | None:
         query, asked = "find_task", {"namespace_id": namespace_id, "id": task_id}
         return TASK.find(self._db.one(query, **asked) or self.look_again(TASK, query, asked))
+
+    def find_tasks(self, namespace_id: NamespaceId, task_ids: Sequence[str]) -> list[TaskRun]:
+        """Returns those of some ids that are tasks."""
+        ids = json.dumps([*task_ids])
+        return [*map(TASK.read, self._db.all("find_tasks", namespace_id=namespace_id, ids=ids))]
 
     def end_task(self, task: TaskRun, *, seen: TaskStatus) -> bool:
         """Writes how a task ended; False if it has another status than was seen."""

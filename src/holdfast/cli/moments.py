@@ -41,8 +41,8 @@ def id_of(namespace: "holdfast.Namespace", text: str, *, now: datetime) -> str:
     """Returns what the engine calls the snapshot that somebody names; refuses if there is none."""
     if _PLAIN.fullmatch(text):
         return text
-    if (when := _WHEN.fullmatch(text)) is not None:
-        return _at(namespace, _instant(when[1].strip(), now=now), text).id
+    if _WHEN.fullmatch(text):
+        return _at(namespace, instant_of(text, now=now), text).id
     from holdfast.errors import Conflict, SnapshotNotFound  # noqa: PLC0415 - see `_PLAIN`
 
     try:
@@ -101,16 +101,18 @@ def _iter_timeline(namespace: "holdfast.Namespace") -> "Iterator[holdfast.Snapsh
         before = page[-1].number
 
 
-def _instant(text: str, *, now: datetime) -> datetime:
-    """Returns the time that somebody means; a day means its end, or as much of it as there is."""
+def instant_of(text: str, *, now: datetime, is_begin: bool = False) -> datetime:
+    """Returns the time that somebody means; a day means its end, or its beginning."""
+    if (when := _WHEN.fullmatch(text)) is not None:
+        text = when[1].strip()
     try:
-        return _read_instant(text, now=now)
+        return _read_instant(text, now=now, of_day=time.min if is_begin else time.max)
     except (ValueError, OverflowError, OSError):
         # No time, or one that no calendar of ours reaches.
         raise usage(f"{text!r} is no time", hint=WHEN_HINT) from None
 
 
-def _read_instant(text: str, *, now: datetime) -> datetime:
+def _read_instant(text: str, *, now: datetime, of_day: time) -> datetime:
     local = now.astimezone()
     if text in ("now", "today"):
         return now
@@ -120,5 +122,5 @@ def _read_instant(text: str, *, now: datetime) -> datetime:
         return now - timedelta(**{f"{ago[2]}s": int(ago[1])})
     found = datetime.fromisoformat(text)
     if re.fullmatch(r"[\d-]+", text):
-        found = datetime.combine(found, time.max)
+        found = datetime.combine(found, of_day)
     return found if found.tzinfo is not None else found.astimezone()

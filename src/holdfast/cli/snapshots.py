@@ -2,11 +2,13 @@
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Iterator
+from datetime import datetime
 from typing import Any
 
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.exits import usage
+from holdfast.cli.moments import instant_of
 from holdfast.cli.views import instant
 
 USUALLY_SHOWN = 20
@@ -37,13 +39,41 @@ def add_choice(parser: ArgumentParser) -> None:
         help=f"how many (default {USUALLY_SHOWN}; 0: all)",
     )
     _add_pairs(parser, "only snapshots that were taken with this; may be given again")
+    parser.add_argument(
+        "--grep",
+        metavar="WORDS",
+        help="only those whose label, reason, task or actor has all of these",
+    )
+    parser.add_argument("--kind", metavar="KIND", help="only those of a kind, such as restore")
+    parser.add_argument("--actor", metavar="NAME", help="only those that somebody has made")
+    parser.add_argument(
+        "--task-status",
+        metavar="STATUS",
+        help="only those of tasks that are running, completed or failed",
+    )
+    # Left out, it says nothing; there is no way to ask for those that are not pinned.
+    parser.add_argument(
+        "--pinned", action="store_true", default=None, help="only those that are pinned"
+    )
+    parser.add_argument("--since", metavar="WHEN", help="only those from then on")
+    parser.add_argument("--until", metavar="WHEN", help="only those up to then")
 
 
-def choice_of(arguments: Namespace) -> dict[str, Any]:
-    """Returns which snapshots are meant, as `timeline` takes it."""
+def choice_of(arguments: Namespace, *, now: datetime) -> dict[str, Any]:
+    """Returns which snapshots are meant, as `timeline` takes it; of what nobody said, nothing."""
     if arguments.number < 0:
         raise usage("-n is 0 or more", hint="`holdfast log -n 0` lists all of them.")
-    return {"limit": arguments.number or None, "metadata": dict(arguments.meta)}
+    said: dict[str, Any] = {
+        "metadata": dict(arguments.meta) or None,
+        "q": arguments.grep,
+        "kind": arguments.kind,
+        "actor": arguments.actor,
+        "task_status": arguments.task_status,
+        "pinned": arguments.pinned,
+        "since": arguments.since and instant_of(arguments.since, now=now, is_begin=True),
+        "until": arguments.until and instant_of(arguments.until, now=now),
+    }
+    return {name: value for name, value in said.items() if value is not None}
 
 
 def _add_pairs(parser: ArgumentParser, said: str) -> None:
@@ -60,8 +90,10 @@ def _pair(text: str) -> tuple[str, str]:
 
 
 def snapshot_view(snapshot: "holdfast.SnapshotInfo") -> dict[str, object]:
-    """Returns a snapshot as a JSON object."""
+    """Returns a snapshot as a JSON object, with how much it changed if that was asked for."""
+    changes = {} if snapshot.changes is None else {"changes": snapshot.changes}
     return {
+        **changes,
         "snapshot_id": snapshot.id,
         "number": snapshot.number,
         "kind": snapshot.kind.value,

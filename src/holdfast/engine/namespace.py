@@ -30,7 +30,16 @@ from holdfast.engine.store.reader import StoreReader
 from holdfast.engine.tasks.contexts import Tasks
 from holdfast.engine.tasks.runs import TaskRuns
 from holdfast.engine.tasks.schedules import Schedules
-from holdfast.engine.timeline import history, merge, restore, retention, snapshots, takeback, undo
+from holdfast.engine.timeline import (
+    history,
+    listing,
+    merge,
+    restore,
+    retention,
+    snapshots,
+    takeback,
+    undo,
+)
 from holdfast.engine.timeline.comparison import Comparing
 from holdfast.engine.timeline.diff import collect_changes, text_diff
 from holdfast.engine.timeline.fork import fork
@@ -44,6 +53,7 @@ from holdfast.model.changes import Change, Changes, History, MergeResult, Restor
 from holdfast.model.entities import Totals
 from holdfast.model.names import to_name
 from holdfast.model.overviews import RollbackSeries
+from holdfast.model.timelines import FolderCounts
 from holdfast.model.traces import Health
 from holdfast.model.upkeep import Policy
 from holdfast.operations.audit import GetHealth, GetRollbackSeries, GetTotals
@@ -61,6 +71,7 @@ from holdfast.operations.snapshots import (
     UnpinSnapshot,
 )
 from holdfast.operations.timeline import (
+    CountFolders,
     Diff,
     ForkNamespace,
     GetStatus,
@@ -167,9 +178,14 @@ class Namespace:
         """
         return snapshots.find_current(self._handle)
 
-    @does(ListTimeline)
+    @takes(ListTimeline)
     def timeline(self, wanted: ListTimeline) -> Timeline:
-        return snapshots.timeline(self._handle, wanted)
+        """Returns the snapshots, newest first; `before` continues below a `number`.
+
+        All of them, or those that have the `metadata`, every word of `q`, the `kind` and so on.
+        `with_` tells more of each: `changes`, `task`, `actor`.
+        """
+        return listing.timeline(self._handle, wanted)
 
     @takes(Historic)
     def history(self, wanted: Historic) -> History:
@@ -276,10 +292,14 @@ class Namespace:
 
         Without `new`, to what is there now; without `old`, from the snapshot that the head
         stands on. With `paths`, only files that match one of them. What is behind the `limit` is
-        not counted.
+        counted if `counts` says so.
         """
         with self.comparing.changes(wanted, planes=wanted.planes) as (_, found):
-            return collect_changes(found, limit=wanted.limit, counts=False)
+            return collect_changes(found, limit=wanted.limit, counts=wanted.counts)
+
+    @does(CountFolders)
+    def diff_folders(self, wanted: CountFolders) -> FolderCounts:
+        return self.comparing.folders(wanted)
 
     @takes(GetTextDiff)
     def text_diff(self, wanted: GetTextDiff) -> str:
@@ -382,7 +402,7 @@ class Namespace:
 
     @does(ListSnapshots)
     def list_snapshots(self, wanted: ListSnapshots) -> Timeline:
-        return snapshots.timeline(self._handle, wanted)
+        return listing.snapshots(self._handle, wanted)
 
     def restore_snapshot(self, snapshot: SnapshotLike) -> int:
         """Brings a whole snapshot back, as `restore` does; returns how many files it has."""

@@ -16,7 +16,7 @@ from holdfast.display import MOST_ROWS, brief, counted, minute, quoted, table
 from holdfast.errors import Damaged, InvalidValue, VaultTooNew
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId, object_id_of
 from holdfast.jsontext import legible
-from holdfast.model.marks import FLAT, HERE, Inside, Named, Shape
+from holdfast.model.marks import FLAT, HERE, UNSAID, Inside, Named, Shape
 
 LEGIBLE: Final = Shape(dict[str, Any], legible)
 
@@ -204,6 +204,18 @@ def checked_metadata(given: Mapping[str, str]) -> dict[str, str]:
         raise InvalidValue(message) from exc
 
 
+Counts = dict[str, dict[str, int]]
+"""How many entries of each plane were `added`, `removed` and `changed`."""
+
+
+class TaskBrief(msgspec.Struct, frozen=True):
+    """What a task is called, and how far it is."""
+
+    name: str
+    status: str
+    """`running`, `completed` or `failed`."""
+
+
 class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """A point on a timeline."""
 
@@ -228,8 +240,20 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """What else is kept with it: what of a directory it covers, what a restore was limited to."""
     metadata: dict[str, str] = msgspec.field(default_factory=dict[str, str])
     """What whoever took it keeps with it, in words of their own."""
+    counts: Annotated[str | None, Inside()] = None
+    """What differs from the state before it, counted when it was taken: the JSON text of `Counts`,
+    without planes in which nothing does. None if it was not counted then."""
     namespace: Annotated[str | None, HERE] = None
-    """The name of its namespace, where somebody has asked for it by that: no part of what it is."""
+    """The name of its namespace, where somebody has asked for it by that: no part of what it is,
+    nor is what follows, which a timeline tells where it is asked for."""
+    changes: Annotated[Counts | None, UNSAID] = None
+    """How much it changed, against the state that it follows; None where that is not known."""
+    task: Annotated[TaskBrief | None, UNSAID] = None
+    """The task that `task_id` names."""
+    actor_name: Annotated[str | None, UNSAID] = None
+    """What the key is called that `actor` names."""
+    forks: Annotated[list[str] | None, UNSAID] = None
+    """The namespaces that were forked from it and are still there."""
     ON_WIRE = MappingProxyType({"partial": "is_partial"})
 
     def __eq__(self, other: object) -> bool:
@@ -275,7 +299,12 @@ class SnapshotInfo(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         return bool(self.detail.get("partial"))
 
 
-_COMPARED: Final = [name for name in SnapshotInfo.__struct_fields__ if name != "namespace"]
+BESIDE: Final = ("namespace", "changes", "task", "actor_name", "forks")
+"""Fields of a snapshot that are told beside what it is."""
+
+_COMPARED: Final = [
+    name for name in SnapshotInfo.__struct_fields__ if name not in (*BESIDE, "counts")
+]
 
 
 def without_words(snapshot: SnapshotInfo, namespace: str) -> SnapshotInfo:
@@ -312,6 +341,13 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 class Timeline(list[SnapshotInfo]):
     """Snapshots, newest first: a list, which a notebook shows as a table."""
+
+    searched_to: int | None = None
+    """The number of the oldest snapshot that was looked at; None if there was none."""
+    before: int | None = None
+    """Where it goes on, for `before`; None if nothing older is there to be looked at."""
+    total: int | None = None
+    """How many snapshots there are, whichever were asked for; None where nobody asked."""
 
     def _repr_html_(self) -> str:
         return _as_table(self)

@@ -18,8 +18,8 @@ from holdfast.entries import Entry
 from holdfast.execonfig import is_executable_config
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.jsontext import legible
-from holdfast.model.basics import Plane, SnapshotInfo
-from holdfast.model.marks import FLAT, HERE, Inside, Named, Shape
+from holdfast.model.basics import Counts, Plane, SnapshotInfo
+from holdfast.model.marks import FLAT, HERE, UNSAID, Inside, Named, Shape
 from holdfast.model.names import Name
 from holdfast.storekeys import from_store_key, to_store_key
 
@@ -231,14 +231,13 @@ class ChangesOnWire(msgspec.Struct, kw_only=True):
     """What changed, as far as it is listed."""
     truncated: bool
     """Whether there are more changes than are listed."""
-    counts: dict[str, dict[str, int]] | None
+    counts: Counts | None
     """How many entries of each plane were `added`, `removed` and `changed`, listed or not."""
 
     @classmethod
     def of(cls, changes: Changes) -> "ChangesOnWire":
         """Returns changes as they are sent."""
-        every = changes.counts() or tally(())
-        counts = {name: {word: every[plane, word] for word in WORDS} for name, plane in _NAMES}
+        counts = to_counts(changes.counts() or {})
         listed = [ChangeOnWire.of(each) for each in changes]
         return cls(changes=listed, truncated=changes.truncated, counts=counts)
 
@@ -248,19 +247,34 @@ class ChangesOnWire(msgspec.Struct, kw_only=True):
         items = [each.read() for each in self.changes if each.plane in _PLANES]
         if self.counts is None:
             return Changes(items, self.truncated)
-        every = Counter(
-            {
-                (Plane(plane), word): n
-                for plane, words in self.counts.items()
-                for word, n in words.items()
-                if plane in _PLANES
-            }
-        )
-        return counted(items, every - tally(items))
+        return counted(items, from_counts(self.counts) - tally(items))
 
 
 _PLANES: Final = frozenset(Plane)
 _NAMES: Final = [(plane.value, plane) for plane in Plane]
+
+
+def to_counts(every: Tally) -> Counts:
+    """Returns how many there are of each plane and word, by their names; 0 where there are none."""
+    return {name: {word: every.get((plane, word), 0) for word in WORDS} for name, plane in _NAMES}
+
+
+def from_counts(counts: Mapping[str, Mapping[str, int]]) -> Counter[tuple[Plane, str]]:
+    """Returns the same by planes, but for those that nobody here knows."""
+    return Counter(
+        {
+            (Plane(plane), word): n
+            for plane, words in counts.items()
+            for word, n in words.items()
+            if plane in _PLANES
+        }
+    )
+
+
+def counts_text(every: Tally) -> str:
+    """Returns how many there are as a row keeps it: without planes in which nothing differs."""
+    kept = {name: words for name, words in to_counts(every).items() if any(words.values())}
+    return msgspec.json.encode(kept).decode()
 
 
 class ChangesPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -273,6 +287,9 @@ class ChangesPage(msgspec.Struct, frozen=True, kw_only=True):
     truncated: bool
     next_cursor: str | None
     """Where it goes on: `cursor` of the next request; None if nothing follows."""
+    counts: Annotated[Counts | None, UNSAID] = None
+    """How many entries of each plane were `added`, `removed` and `changed`, in all parts together:
+    where that was asked for, and could be counted in a second."""
 
 
 class ChangeText(msgspec.Struct, frozen=True, kw_only=True):

@@ -66,6 +66,13 @@ class While(msgspec.Struct, frozen=True):
     otherwise: Any
 
 
+class Unsaid(msgspec.Struct, frozen=True):
+    """Not at all where it is None: nobody has asked for it, or nobody knows it."""
+
+
+UNSAID: Final = Unsaid()
+
+
 class Instead(msgspec.Struct, frozen=True):
     """None is said by another field, which is true then: to say nothing is something else."""
 

@@ -76,12 +76,14 @@ class ListSessions(
 ):
     """Returns sessions, newest first; `starting_after` is the id of the last one seen.
 
-    `metadata` has to hold these values.
+    `metadata` has to hold these values. Without `include_state`, the `state` of each is empty: it
+    is neither read nor sent.
     """
 
     _: KW_ONLY
     starting_after: str | None = None
     limit: int | None = 20
+    include_state: bool = True
 
 
 class UpdateSession(Operation[SessionInfo], patch=_ONE):

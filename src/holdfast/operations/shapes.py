@@ -31,7 +31,18 @@ from holdfast.errors import InvalidValue
 from holdfast.ids import ObjectId
 from holdfast.instants import from_text, to_text
 from holdfast.model.basics import SnapshotLike, id_of
-from holdfast.model.marks import AsBytes, Flat, Here, Inside, Instant, Named, Shape, While, mark
+from holdfast.model.marks import (
+    AsBytes,
+    Flat,
+    Here,
+    Inside,
+    Instant,
+    Named,
+    Shape,
+    Unsaid,
+    While,
+    mark,
+)
 from holdfast.model.names import from_b64, to_b64
 
 Kind = Any
@@ -47,19 +58,30 @@ def shape_of(kind: Kind) -> Shape:
     if (marked := mark(kind, Shape)) is not None:
         return marked
     if get_origin(kind) is Annotated:
-        shape = shape_of(kind.__origin__)
-        bounds = [each for each in kind.__metadata__ if isinstance(each, msgspec.Meta)]
-        wire: Any = Annotated[shape.wire, *bounds] if bounds else shape.wire
-        if (told := mark(kind, While)) is not None:
-            otherwise, read = told.otherwise, shape.read or _as_it_is
-            return Shape(wire | None, shape.send, lambda x: otherwise if x is None else read(x))
-        return Shape(wire, _or_asked if mark(kind, Here) else shape.send, shape.read)
+        return _annotated(kind)
     if kind in _RULES:
         return _RULES[kind]
     if hasattr(kind, "__supertype__"):
         return shape_of(kind.__supertype__)
     make = _GENERIC.get(get_origin(kind), _class)
     return make(kind)
+
+
+def _annotated(kind: Kind) -> Shape:
+    shape = shape_of(kind.__origin__)
+    send, read = shape.send or _as_it_is, shape.read or _as_it_is
+    bounds = [each for each in kind.__metadata__ if isinstance(each, msgspec.Meta)]
+    wire: Any = Annotated[shape.wire, *bounds] if bounds else shape.wire
+    if (told := mark(kind, While)) is not None:
+        otherwise = told.otherwise
+        return Shape(wire | None, shape.send, lambda x: otherwise if x is None else read(x))
+    if mark(kind, Unsaid):
+        return Shape(
+            wire | msgspec.UnsetType,
+            lambda x: msgspec.UNSET if x is None else send(x),
+            lambda x: None if x is msgspec.UNSET else read(x),
+        )
+    return Shape(wire, _or_asked if mark(kind, Here) else shape.send, shape.read)
 
 
 def _class(kind: Any) -> Shape:  # noqa: ANN401 - a class, or what only a type checker knows
@@ -194,7 +216,8 @@ def _wire_fields(field: _Field) -> list[tuple[Any, ...]]:
     if field.is_raw:
         return [(field.wire, field.shape.wire, None)]
     if not field.wire.startswith(_SPREAD):
-        return [(field.wire, field.shape.wire)]
+        is_unsaid = msgspec.UnsetType in get_args(field.shape.wire)
+        return [(field.wire, field.shape.wire, *([msgspec.UNSET] if is_unsaid else []))]
     return [(each.name, each.type) for each in msgspec.structs.fields(field.shape.wire)]
 
 

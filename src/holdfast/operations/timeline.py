@@ -1,14 +1,20 @@
 """The timeline: look at it, compare moments, go back and forth, branch and join."""
 
+from collections.abc import Sequence
 from dataclasses import KW_ONLY
+from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Final, Literal, Protocol, runtime_checkable
 
 import msgspec
 
-from holdfast.model.basics import SnapshotLike, Standing, Timeline
+from holdfast.errors import InvalidValue, shorten
+from holdfast.model.basics import Kind, SnapshotInfo, SnapshotLike, Standing
 from holdfast.model.changes import ChangesPage, Forked, History, MergeResult, Restored, TextsPage
-from holdfast.model.marks import Named, Shape
+from holdfast.model.marks import Named, Shape, Text
 from holdfast.model.names import FilePath, PathOrName
+from holdfast.model.tasks import TaskStatus
+from holdfast.model.timelines import FolderCounts, TimelinePage
 from holdfast.operations.choices import (
     LAST_NUMBER,
     SHOWN,
@@ -22,6 +28,8 @@ from holdfast.operations.snapshots import Choice
 from holdfast.progress import Progress, no_progress
 
 MOST_LINES: Final = 1_000_000
+MOST_FOLDERS: Final = 1000
+MOST_DEPTH: Final = 1000
 Prefer = Literal["ours", "theirs"]
 """Who wins where both sides of a merge changed the same thing."""
 
@@ -34,20 +42,89 @@ PARTS: Final = Paged("before", "number", usual=50, most=200)
 """How snapshots are listed, and what happened to one name."""
 
 
-class ListTimeline(
-    Choice,
-    Operation[Timeline],
-    get="/v1/timeline",
-    under="snapshots",
-    paged=PARTS,
-):
-    """Returns the snapshots, newest first; `before` continues below a `number`.
+MAX_SOUGHT_CHARS: Final = 256
+BESIDE: Final = ("changes", "task", "actor")
+"""What a timeline tells beside its snapshots."""
 
-    With `metadata`, only those that have all of these pairs.
-    """
+_Words = Annotated[str, Text(MAX_SOUGHT_CHARS)]
+_MEMBER: Final = Shape(str | None, str)
+
+
+def _read_words(text: str | None) -> list[str] | None:
+    return None if text is None else [word for word in text.split(",") if word]
+
+
+_BESIDE: Final = Shape(str | None, ",".join, _read_words)
+
+
+class ListTimeline(Choice):
+    """Which snapshots of a timeline are listed, and what is told beside them."""
 
     _: KW_ONLY
     before: Annotated[int | None, _NUMBER] = None
+    q: _Words | None = None
+    kind: Annotated[Kind | str | None, _MEMBER] = None
+    actor: _Words | None = None
+    task_status: Annotated[TaskStatus | str | None, _MEMBER] = None
+    pinned: bool | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    path: FilePath | None = None
+    with_: Annotated[Sequence[str] | None, Named("with"), _BESIDE] = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_member("kind", self.kind, Kind)
+        _check_member("task_status", self.task_status, TaskStatus)
+        for name, instant in (("since", self.since), ("until", self.until)):
+            if instant is not None and instant.tzinfo is None:
+                message = f"{name} is an instant with a time zone"
+                raise InvalidValue(message)
+        if self.with_ is not None:
+            object.__setattr__(self, "with_", tuple(self.with_))
+        for word in self.with_ or ():
+            if word not in BESIDE:
+                message = f"with is some of {', '.join(BESIDE)}, not {shorten(str(word))}"
+                raise InvalidValue(message)
+
+    @property
+    def words(self) -> list[str]:
+        """What has to stand somewhere in what is said of a snapshot, in whatever case."""
+        return (self.q or "").casefold().split()
+
+    @property
+    def names_others(self) -> bool:
+        """Whether it takes more than the snapshots themselves: what their tasks and actors are."""
+        return bool(self.q) or self.actor is not None or self.task_status is not None
+
+    def means(self, snapshot: SnapshotInfo) -> bool:
+        """Says whether one is among them, as far as the snapshot alone tells."""
+        return (
+            super().means(snapshot)
+            and self.kind in (None, snapshot.kind)
+            and self.pinned in (None, snapshot.pinned)
+            and (self.since is None or snapshot.created_at >= self.since)
+            and (self.until is None or snapshot.created_at < self.until)
+        )
+
+
+def _check_member(name: str, given: str | None, kind: type[StrEnum]) -> None:
+    if given is not None and given not in {each.value for each in kind}:
+        known = ", ".join(each.value for each in kind)
+        message = f"{name} is one of {known}, not {shorten(given)}"
+        raise InvalidValue(message)
+
+
+class GetTimeline(ListTimeline, Operation[TimelinePage], get="/v1/timeline"):
+    """Returns snapshots, newest first; `before` continues below a `number`.
+
+    With `metadata`, only those that have all of these pairs. Every word of `q` has to stand in
+    their label, reason, task or actor; `kind`, `actor` (its id or name), `task_status`, `pinned`,
+    `since`, `until` and `path`, which they have changed, choose further. Such a search ends after
+    a third of a second, too: `searched_to` is how far it came, and `next_before` goes on. `with` is
+    some of `changes`, `task` and `actor`: how much each changed, the task's name and status, the
+    actor's name, and beside any of these the `forks` of each and the `total` of all.
+    """
 
 
 class GetStatus(Operation[Standing], get="/v1/status"):
@@ -102,6 +179,7 @@ class Diff(Compare):
     _: KW_ONLY
     planes: Annotated[Planes | None, Named("plane")] = None
     limit: int | None = None
+    counts: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,11 +189,24 @@ class Diff(Compare):
 class GetChanges(Diff, Operation[ChangesPage], get="/v1/diff"):
     """Returns what leads from one moment to another; `plane` and `path` narrow it down.
 
-    `cursor` is the `next_cursor` of the answer before.
+    `cursor` is the `next_cursor` of the answer before. With `counts`, an answer says how much there
+    is in all, unless that takes more than a second to count.
     """
 
     _: KW_ONLY
     cursor: str | None = None
+
+
+class CountFolders(Compare, Operation[FolderCounts], get="/v1/diff/folders", work=Work.COSTLY):
+    """Returns how much differs between two moments, folder by folder; `path` narrows it down.
+
+    A file counts for the folder that it lies in; with `depth`, for the one so many levels below the
+    root. At most `limit` folders are told; a server counts for a second at the most.
+    """
+
+    _: KW_ONLY
+    depth: Annotated[int, msgspec.Meta(ge=0, le=MOST_DEPTH)] | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_FOLDERS)] = MOST_FOLDERS
 
 
 class GetTextDiff(

@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from holdfast.model.archives import Imported, ImportedFiles
-from holdfast.model.basics import Size, SnapshotInfo, SnapshotLike, Standing, id_of
+from holdfast.model.basics import Size, SnapshotInfo, SnapshotLike, Standing, Timeline, id_of
 from holdfast.model.changes import Change, Changes, History, MergeResult, TextsPage
 from holdfast.operations.audit import GetHealth, GetRollbackSeries, GetTotals
 from holdfast.operations.choices import MOST_CHANGES
@@ -25,6 +25,7 @@ from holdfast.operations.snapshots import (
     UnpinSnapshot,
 )
 from holdfast.operations.timeline import (
+    CountFolders,
     Diff,
     GetStatus,
     GetTextDiff,
@@ -66,6 +67,7 @@ from holdfast.sdk.groups.timeline import (
     history_steps,
     of_snapshot,
     snapshot_or_none,
+    timeline_steps,
     with_whole_id,
 )
 from holdfast.sdk.reading import (
@@ -134,7 +136,6 @@ class Agent(Group[F]):
     # Snapshots
 
     snapshot = method(TakeSnapshot)
-    timeline = method(ListTimeline)
     get_snapshot = method(GetSnapshot)
     status = method(GetStatus)
 
@@ -143,6 +144,16 @@ class Agent(Group[F]):
         """Returns the snapshot that holds everything as it is now, or None if none does."""
         status: Standing = yield asking(GetStatus())
         return (yield from snapshot_or_none(None if status.dirty else status.position))
+
+    @flow
+    @takes(ListTimeline)
+    def timeline(self, wanted: ListTimeline) -> Steps[Timeline]:
+        """Returns the snapshots, newest first; `before` continues below a `number`.
+
+        All of them, or those that have the `metadata`, every word of `q`, the `kind` and so on.
+        `with_` tells more of each: `changes`, `task`, `actor`.
+        """
+        return (yield from timeline_steps(wanted))
 
     @flow
     @takes(Historic)
@@ -183,9 +194,12 @@ class Agent(Group[F]):
         """Returns what leads from one snapshot to another.
 
         Without `new`, to what is there now; without `old`, from the snapshot that the head
-        stands on. With `paths`, only files that match one of them.
+        stands on. With `paths`, only files that match one of them. What is behind the `limit` is
+        counted if `counts` says so.
         """
         return (yield from diff_steps(wanted))
+
+    diff_folders = method(CountFolders)
 
     text_diff = method(GetTextDiff)
 

@@ -36,7 +36,8 @@ WHERE id = :id
 
 -- name: rewrite_snapshot
 UPDATE snapshots
-SET root = :root, entries = :entries, bytes = :bytes, detail = :detail, checksum = :checksum
+SET root = :root, entries = :entries, bytes = :bytes, detail = :detail, counts = :counts,
+    checksum = :checksum
 WHERE id = :id AND namespace_id = :namespace_id
 
 -- name: sessions_of_user

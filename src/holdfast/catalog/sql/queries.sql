@@ -171,6 +171,19 @@ SELECT {snapshot}
 FROM snapshots WHERE namespace_id = :namespace_id AND number < :before
 ORDER BY number DESC LIMIT :most
 
+-- As `is_expired` has it: `oldest` is when one without a term of its own was taken at the earliest.
+-- name: count_usable_snapshots
+SELECT COUNT(*) FROM snapshots
+WHERE namespace_id = :namespace_id AND deleted_at IS NULL
+    AND (id = :position OR pinned <> 0 OR COALESCE(expires_at > :now, created_at > :oldest))
+
+-- name: list_forks
+SELECT s.target, n.name
+FROM namespaces n JOIN snapshots s ON s.namespace_id = n.id AND s.number = 1
+WHERE n.tenant_id = :tenant_id AND n.fork_of = :namespace_id AND n.deleted_at IS NULL
+    AND s.kind = 'fork' AND s.target IS NOT NULL
+ORDER BY n.name LIMIT :most
+
 -- name: set_snapshot
 UPDATE snapshots
 SET label = :label, pinned = :pinned, expires_at = :expires_at, deleted_at = :deleted_at,

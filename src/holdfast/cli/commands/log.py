@@ -13,7 +13,7 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, is_gone, note_if_missing
 from holdfast.cli.console import Console
-from holdfast.cli.exits import DONE
+from holdfast.cli.exits import DONE, usage
 from holdfast.cli.graph import drawn
 from holdfast.cli.snapshots import add_choice, choice_of, snapshot_view
 from holdfast.errors import NotFound
@@ -27,6 +27,10 @@ examples:
   holdfast log src/cart.py         what happened to a file
   holdfast log src                 or in a directory
   holdfast log --graph             what goes on from what
+  holdfast log --stat              how much each of them changed
+  holdfast log --grep refund       those that say so, in whatever words
+  holdfast log --since yesterday --kind restore -- src
+                                   those of a kind, since then, that changed something there
   holdfast log --session ses-1     or to a session
 
 @ marks the snapshot whose state the directory last showed.
@@ -48,18 +52,28 @@ def configure(parser: ArgumentParser) -> None:
     about.add_argument(
         "--graph", action="store_true", help="draw what goes on from what, undone work beside it"
     )
+    parser.add_argument("--stat", action="store_true", help="tell how much each of them changed")
 
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
-    choice = choice_of(arguments)
+    choice, limit = choice_of(arguments, now=console.clock()), arguments.number or None
     workspace = get_workspace(console)
     note_if_missing(console, workspace)
-    name = _find_name(arguments, console, workspace)
-    if name is not None:
-        return _tell_history(console, workspace, name, limit=choice["limit"])
+    path = _find_path(arguments, console, workspace)
+    name = _find_name(arguments, path)
+    if name is not None and not (choice or arguments.stat):
+        return _tell_history(console, workspace, name, limit=limit)
+    if name is not None and path is None:
+        raise usage(
+            "snapshots are chosen, and counted, of all that there is or of a path",
+            hint="Leave --value and --session out, or the rest.",
+        )
+    if path is not None:
+        choice["path"] = path
     namespace = workspace.namespace
-    timeline = namespace.timeline(**choice)
+    beside = ["changes"] if arguments.stat else None
+    timeline = namespace.timeline(**choice, with_=beside, limit=limit)
     position = _position(namespace)
     console.answer(
         document=lambda: {
@@ -72,18 +86,23 @@ def run(arguments: Namespace, console: Console) -> int:
     if not console.is_json:
         lines = _lines(console, namespace, timeline, position, is_graph=arguments.graph)
         # Of some snapshots alone, it says nothing that the one that is shown is not among them.
-        console.page(lines if choice["metadata"] else chain(lines, _further(timeline, position)))
+        console.page(lines if choice else chain(lines, _further(timeline, position)))
     return DONE
 
 
-def _find_name(
-    arguments: Namespace, console: Console, workspace: "holdfast.Workspace"
-) -> "holdfast.Name | None":
+def _find_name(arguments: Namespace, path: str | None) -> "holdfast.Name | None":
     """Returns what is asked about; None for all that there is."""
     if arguments.value is not None:
         return holdfast.Name.value(*arguments.value)
     if arguments.session is not None:
         return holdfast.Name.session(arguments.session)
+    return None if path is None else holdfast.Name.file(path)
+
+
+def _find_path(
+    arguments: Namespace, console: Console, workspace: "holdfast.Workspace"
+) -> str | None:
+    """Returns the path that is asked about, from the root of the directory; None if none is."""
     asked = arguments.path or arguments.named_path
     if asked is None:
         return None
@@ -91,7 +110,7 @@ def _find_name(
     # A link on the way leads where it leads; at its end it is what is asked about.
     place = os.path.join(os.path.realpath(folder), name)
     path = os.path.relpath(place, workspace.path)
-    return None if path == os.curdir else holdfast.Name.file(path)
+    return None if path == os.curdir else path
 
 
 def _tell_history(
@@ -138,9 +157,22 @@ def _lines(
             if is_so
         )
         line = f"{mark} {name}  {words.local(snapshot.created_at)}  {snapshot.kind.value:<8}  "
-        yield f"{column}{line}{_about(namespace, snapshot, labels)}{marks}".rstrip()
+        about = f"{_about(namespace, snapshot, labels)}{marks}{_counted(snapshot)}"
+        yield f"{column}{line}{about}".rstrip()
         if below is not None:
             yield below
+
+
+def _counted(snapshot: "holdfast.SnapshotInfo") -> str:
+    """Returns how much a snapshot changed, if that was asked for and is known."""
+    if snapshot.changes is None:
+        return ""
+    planes = (
+        " ".join([plane, *(f"{words.MARKS[word]}{n:,}" for word, n in counts.items() if n)])
+        for plane, counts in snapshot.changes.items()
+        if any(counts.values())
+    )
+    return f"  ({', '.join(planes) or 'nothing changed'})"
 
 
 def _further(timeline: Sequence["holdfast.SnapshotInfo"], position: str | None) -> Iterator[str]:

@@ -4,7 +4,7 @@ Passed in, never looked up: the engine reads no environment, no home directory a
 clock of its own. It is synchronous and safe to use from many threads.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -22,7 +22,7 @@ from holdfast.engine.core.recent import Lately
 from holdfast.engine.core.replying import Replying
 from holdfast.errors import AddOnly
 from holdfast.ids import IdMaker, NamespaceId, ObjectId, PackName, TenantId
-from holdfast.model.basics import Root
+from holdfast.model.basics import Plane, Root
 from holdfast.tree import Node
 
 Clock = Callable[[], datetime]
@@ -35,6 +35,9 @@ SHORT_CACHE_BYTES: Final = 8 << 20
 
 COUNT_CACHE_BYTES: Final = 2 << 20
 """Counts of some ten thousand nodes, which are about a million entries."""
+
+TALLY_CACHE_BYTES: Final = 4 << 20
+"""How much differs between some ten thousand pairs of roots."""
 
 STATE_CACHE_BYTES: Final = 32 << 20
 """The states of sessions that are being used: read from its map, one of 1 MB takes 5 ms."""
@@ -70,6 +73,8 @@ class Context:
     """The content of short files, each of which is one object."""
     directories: ByteCache[tuple[TenantId, ObjectId], int]
     """How many of the entries below a node are directories."""
+    counts: ByteCache[tuple[TenantId, ObjectId, ObjectId], Mapping[tuple[Plane, str], int]]
+    """How much differs between two roots: see `timeline/counting.py`."""
     states: ByteCache[tuple[TenantId, bytes], Any]
     """The states of sessions, by their entries: `CachedState`, whose module needs this one."""
     lately: Lately
@@ -126,6 +131,7 @@ class Context:
             roots=ByteCache(ROOT_CACHE_BYTES),
             shorts=ByteCache(SHORT_CACHE_BYTES),
             directories=ByteCache(COUNT_CACHE_BYTES),
+            counts=ByteCache(TALLY_CACHE_BYTES),
             states=ByteCache(STATE_CACHE_BYTES),
             lately=Lately(),
             state=state,
@@ -186,7 +192,7 @@ class Context:
     def forget_caches(self) -> None:
         """Empties the caches: something in them may be erased everywhere else."""
         shown = (self.nodes, self.blocks, self.roots, self.shorts, self.directories, self.states)
-        for cache in shown:
+        for cache in (*shown, self.counts):
             cache.clear()
         self.lately.clear()
 
@@ -200,6 +206,7 @@ class Context:
             roots=none,
             shorts=none,
             directories=none,
+            counts=none,
             states=none,
             lately=Lately(0),
             added={},

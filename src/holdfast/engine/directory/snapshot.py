@@ -29,6 +29,7 @@ from holdfast.engine.objects.trust import find_lost_packs
 from holdfast.engine.pending.fold import Folded
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.unit import carry_out
+from holdfast.engine.timeline.counting import count_files, count_folded
 from holdfast.engine.timeline.head import Mark, Move, advance, safety
 from holdfast.entries import Directory as Folder
 from holdfast.entries import decode_entry
@@ -185,6 +186,7 @@ class _Taking:
                 parent=marks[-1].id if marks else head.position,
                 note=self.note,
                 detail=self._coverage(filled).to_detail() | lost | _told(filled, marks, head),
+                counts=_count(folded, filled, marks),
             )
         )
         is_changed = is_edited or folded.is_dirty
@@ -267,6 +269,16 @@ class _Taking:
             entries += [entry for _, entry in iterate(folded.source, folded.root.plane(plane))]
         total = size_of([Edit(b"", None, entry) for entry in entries])
         return Size(total.entries - folded.size.entries, total.bytes - folded.size.bytes)
+
+
+def _count(folded: Folded, filled: Filled, marks: Sequence[Mark]) -> str | None:
+    """Returns how much a snapshot changes against what it follows, if that is in hand."""
+    if filled.edits is None or filled.torn:
+        return None
+    if marks:
+        maps = folded.root.plane(Plane.FILES), filled.root
+        return count_files(folded.source, filled.edits, maps)
+    return count_folded(folded, then=filled.edits, files=filled.root)
 
 
 def _told(filled: Filled, marks: Sequence[Mark], head: Head) -> dict[str, object]:

@@ -67,14 +67,21 @@ class Timeline:
         `more` is by how much the head, with what is pending, grows or shrinks. Returns how many
         snapshots have another root now.
         """
-        new, changed = _Without(source, stage, gone), list[SnapshotInfo]()
+        new, changed, count = _Without(source, stage, gone), list[SnapshotInfo](), 0
+        moved = {each.number for each in self.snapshots if new.root(each.root)[0] != each.root}
         for snapshot in self.snapshots:
             root, size = new.root(snapshot.root)
             detail, theirs = snapshot.detail, merged_root(snapshot)
             if theirs is not None:
                 detail = {**detail, MERGED_ROOT: new.root(theirs)[0].hex()}
-            other = replace(snapshot, root=root, size=snapshot.size + size, detail=detail)
-            if other != snapshot:
+            # What is gone was among what was counted, in this one or in the one before it.
+            is_counted_anew = not moved.isdisjoint((snapshot.number, snapshot.number - 1))
+            counts = None if is_counted_anew else snapshot.counts
+            other = replace(
+                snapshot, root=root, size=snapshot.size + size, detail=detail, counts=counts
+            )
+            count += other != snapshot
+            if other != snapshot or counts != snapshot.counts:
                 changed.append(other)
         head, fork_root = self._head, self._head.fork_root
         root, _ = new.root(head.root)
@@ -85,7 +92,7 @@ class Timeline:
         for other in changed:
             self._transaction.rewrite_snapshot(other)
         self._transaction.rewrite_head(head, root=root, more=more)
-        return len(changed)
+        return count
 
 
 def _without_names(

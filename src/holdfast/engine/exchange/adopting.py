@@ -31,6 +31,7 @@ from holdfast.engine.exchange.receiving import unpack
 from holdfast.engine.objects import content
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, dated
+from holdfast.engine.timeline.counting import count_folded
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing, safety
 from holdfast.engine.timeline.snapshots import check_size
 from holdfast.entries import Blob, decode_entry
@@ -284,6 +285,7 @@ class _Committing:
             parent=marks[0].id if marks else head.position,
             note=told.note,
             detail={**told.detail, COMMIT_KEY: told.name},
+            counts=None if marks else count_folded(folded, then=changed, files=told.root),
         )
         check_size(self._handle, transaction, folded.source, root_id, size=mark.size)
         marks.append(mark)

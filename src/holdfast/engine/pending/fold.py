@@ -1,6 +1,6 @@
 """Folds what is pending into the maps of a head, in memory: what the head shows, as a root."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
@@ -16,10 +16,16 @@ from holdfast.errors import Damaged
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP, Head, Plane, Root, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
-from holdfast.tree import apply
+from holdfast.tree import Edit, apply
 
 StandIn = Callable[[Transaction, StagedObjects, Head], tuple[Root, Sequence[Plane]]]
 """Returns a root in place of the head's, where that cannot be read, and what it lacks of it."""
+
+
+Edited = tuple[Plane, tuple[ObjectId, ObjectId], Sequence[Edit]]
+"""A plane, its maps before and after, and what leads from one to the other."""
+
+PendingRows = Sequence[tuple[Plane, bytes, bytes | None]]
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -40,6 +46,8 @@ class Folded(msgspec.Struct, frozen=True):
     """Who wrote what was pending: as the head's mark says it."""
     lost: Sequence[Plane] = ()
     """Planes of which the root could not be read, and another had to stand in."""
+    edits: Sequence[Edited] | None = ()
+    """What was folded in; None where what was there before is not known in full."""
 
 
 def fold(
@@ -66,7 +74,43 @@ def fold(
         if not root.holds(Plane.MEMORIES):
             pending = [row for row in pending if row[0] is not Plane.MEMORIES]
             pending += memoryplane.all_pending(transaction, head.namespace_id)
-    changed: dict[str, bytes] = {}
+    edits = [*_apply(transaction, head, stage, source, root=root, pending=pending)]
+    changed: dict[str, bytes] = {plane.value: after for plane, (_, after), _ in edits}
+    is_complete = not lost and root.holds(Plane.MEMORIES)
+    if not root.holds(Plane.MEMORIES) and not changed.get(Plane.MEMORIES.value):
+        # Of a namespace from before they were a plane all that there are were pending.
+        changed[Plane.MEMORIES.value] = EMPTY_MAP
+    root = root.replacing(**changed)
+    root_id = stage.add(root.encode(), ObjectKind.NODE) if changed else base
+    # The head's size counts what is pending, so it is the size of what was just folded.
+    entries = [entry for _, _, entry in pending if entry is not None]
+    authors = mark_of(head).authors if pending else 0
+    return Folded(
+        head,
+        root_id,
+        root,
+        head.size,
+        bool(pending),
+        source,
+        stage,
+        at,
+        entries,
+        authors,
+        lost,
+        edits if is_complete else None,
+    )
+
+
+def _apply(
+    transaction: Transaction,
+    head: Head,
+    stage: Stage,
+    source: StagedObjects,
+    *,
+    root: Root,
+    pending: PendingRows,
+) -> Iterator[Edited]:
+    """Folds what is pending into each plane that it changes; new nodes go to the stage."""
     for plane in Plane:
         changes = {key: entry for of, key, entry in pending if of is plane}
         if not changes:
@@ -80,18 +124,7 @@ def fold(
             }
         applied = apply(source, root.plane(plane), changes)
         stage.add_nodes(applied.nodes)
-        changed[plane.value] = applied.root
-    if not root.holds(Plane.MEMORIES) and not changed.get(Plane.MEMORIES.value):
-        # Of a namespace from before they were a plane all that there are were pending.
-        changed[Plane.MEMORIES.value] = EMPTY_MAP
-    root = root.replacing(**changed)
-    root_id = stage.add(root.encode(), ObjectKind.NODE) if changed else base
-    # The head's size counts what is pending, so it is the size of what was just folded.
-    entries = [entry for _, _, entry in pending if entry is not None]
-    authors = mark_of(head).authors if pending else 0
-    return Folded(
-        head, root_id, root, head.size, bool(pending), source, stage, at, entries, authors, lost
-    )
+        yield plane, (root.plane(plane), applied.root), applied.edits
 
 
 class _StandsOn:

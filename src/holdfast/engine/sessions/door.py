@@ -79,7 +79,8 @@ class Sessions(Part):
     @does(ListSessions)
     def list(self, wanted: ListSessions) -> list[SessionInfo]:
         check_limit(wanted.limit)
-        return self._infos(list(islice(lifecycle.iterate(self._handle, wanted), wanted.limit)))
+        found = list(islice(lifecycle.iterate(self._handle, wanted), wanted.limit))
+        return self._infos(found, include_state=wanted.include_state)
 
     @does(UpdateSession)
     def update(self, wanted: UpdateSession) -> SessionInfo:
@@ -229,11 +230,14 @@ class Sessions(Part):
     def _info(self, found: SessionRows) -> SessionInfo:
         return self._infos([found])[0]
 
-    def _infos(self, found: builtins.list[SessionRows]) -> builtins.list[SessionInfo]:
-        check_answer(self._handle.context.limits, (version.bytes for _, version in found))
+    def _infos(
+        self, found: builtins.list[SessionRows], *, include_state: bool = True
+    ) -> builtins.list[SessionInfo]:
+        if include_state:
+            check_answer(self._handle.context.limits, (version.bytes for _, version in found))
         counts = self._count_memories(found)
         return [
-            to_info(self._handle, each, memory_count=count)
+            to_info(self._handle, each, memory_count=count, include_state=include_state)
             for each, count in zip(found, counts, strict=True)
         ]
 

@@ -62,7 +62,10 @@ class SessionsReader(Part):
             return [self._rows_of(transaction, *each) for each in islice(fitting, wanted.limit)]
 
         with looking_at(self._handle, self._snapshot):
-            return [to_info(self._handle, found) for found in self._read(ask)]
+            return [
+                to_info(self._handle, found, include_state=wanted.include_state)
+                for found in self._read(ask)
+            ]
 
     @does(GetSession)
     def get(self, wanted: GetSession) -> SessionInfo:

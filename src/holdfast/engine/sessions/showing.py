@@ -72,7 +72,12 @@ def to_state(
 
 
 def to_info(
-    handle: Handle, found: SessionRows, *, memory_count: int = 0, later: bool = False
+    handle: Handle,
+    found: SessionRows,
+    *,
+    memory_count: int = 0,
+    later: bool = False,
+    include_state: bool = True,
 ) -> SessionInfo:
     """Returns a session as users see it; `later` leaves its state until it is asked for."""
     session, version = found
@@ -92,4 +97,5 @@ def to_info(
     }
     if later:
         return LaterInfo(states.later(handle, version.state), **known)
-    return SessionInfo(state=states.show(handle, version.state), **known)
+    state = states.show(handle, version.state) if include_state else {}
+    return SessionInfo(state=state, **known)

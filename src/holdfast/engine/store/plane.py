@@ -16,7 +16,7 @@ from holdfast.engine.pending.writing import Rows, change, change_rows
 from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.planes.view import View
 from holdfast.engine.store.reader import StoreReader, size_of
-from holdfast.engine.timeline import restore, snapshots
+from holdfast.engine.timeline import listing, restore, snapshots
 from holdfast.engine.timeline.selection import only
 from holdfast.entries import Inline, encode_entry
 from holdfast.errors import TooLarge
@@ -185,7 +185,7 @@ class Store(StoreReader):
 
     def history(self) -> list[StoreSnapshot]:
         """Returns the snapshots of the namespace, oldest first."""
-        found = reversed(snapshots.timeline(self._handle, ListTimeline()))
+        found = reversed(listing.timeline(self._handle, ListTimeline()))
         return [StoreSnapshot.of(self._handle, snapshot) for snapshot in found]
 
     def clear_history(self) -> None:

@@ -5,25 +5,48 @@ and nothing is stored.
 """
 
 from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
-from itertools import dropwhile
+from itertools import dropwhile, islice
 from typing import Final
 
 from holdfast import tree
-from holdfast.engine.core.paths import to_key
+from holdfast.engine.core.paths import to_key, to_text
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle, looking_at
-from holdfast.engine.timeline import history, restore, snapshots
+from holdfast.engine.timeline import history, listing, restore, snapshots
+from holdfast.engine.timeline.counting import BATCH, Words, words_between
 from holdfast.engine.timeline.diff import collect_changes, iter_changes, text_diff, to_changes
 from holdfast.engine.timeline.patches import make_patches
 from holdfast.engine.timeline.selection import select
-from holdfast.model.basics import Plane, Root, SnapshotInfo, SnapshotLike
-from holdfast.model.changes import Change, ChangesPage, ChangeText, History, Patch, TextsPage
+from holdfast.model.basics import Plane, Root, SnapshotInfo, SnapshotLike, Timeline
+from holdfast.model.changes import (
+    WORDS,
+    Change,
+    ChangesPage,
+    ChangeText,
+    History,
+    Patch,
+    Tally,
+    TextsPage,
+    tally,
+    to_counts,
+)
 from holdfast.model.names import Name
-from holdfast.operations.timeline import Compare, GetChanges, GetTextDiff, GetTextDiffs, TextDiffs
+from holdfast.model.timelines import FolderCount, FolderCounts
+from holdfast.operations.timeline import (
+    Compare,
+    CountFolders,
+    Diff,
+    GetChanges,
+    GetTextDiff,
+    GetTextDiffs,
+    ListTimeline,
+    TextDiffs,
+)
 from holdfast.tree import Edit
 
 PAGE_CHARS: Final = 1 << 20
@@ -31,6 +54,9 @@ PAGE_CHARS: Final = 1 << 20
 
 PAGE_TIME: Final = timedelta(seconds=0.5)
 """And once it took that long: with the last text, which has a bound of its own, two seconds."""
+
+COUNT_TIME: Final = timedelta(seconds=1)
+"""How long somebody who waits with others has all that differs counted."""
 
 Place = tuple[Plane, bytes]
 """Where a change is: changes come in the order of planes and keys."""
@@ -82,20 +108,88 @@ class Comparing:
             goal = after.root if after else folded.root_id
             yield source, source.get_root(base), source.get_root(goal)
 
-    def page(self, wanted: GetChanges, *, after: Place | None, most: int) -> ChangesPage:
-        """Returns a part of what leads from one moment to another."""
+    @contextmanager
+    def words(
+        self, wanted: Compare, *, planes: Sequence[Plane | str] | None = None
+    ) -> Generator[Words]:
+        """Opens what happened to which keys between two moments, for who counts."""
+        parts = select(planes=planes, paths=wanted.paths).parts
+        with self.roots(wanted.old, wanted.new) as (source, before, goal):
+            yield (
+                (plane, key, word if (selects := parts[plane]) is None or selects(key) else None)
+                for plane, key, word in words_between(source, before, goal, parts)
+            )
+
+    def count(self, wanted: Diff, *, time: timedelta | None = None) -> Tally | None:
+        """Returns how much differs in all; None if it takes longer than that."""
+        every, is_over = Counter[tuple[Plane, str]](), self._ending(time)
+        with self.words(wanted, planes=wanted.planes) as found:
+            while batch := [*islice(found, BATCH)]:
+                every.update((plane, word) for plane, _, word in batch if word is not None)
+                if is_over():
+                    return None
+        return every
+
+    def folders(self, wanted: CountFolders, *, time: timedelta | None = None) -> FolderCounts:
+        """Returns how much differs in each folder, as far as that can be told in a time."""
+        every, is_over = Counter[tuple[Plane, str]](), self._ending(time)
+        folders, is_cut, is_late = defaultdict[bytes, Counter[str]](Counter), False, False
+        with self.words(wanted) as found:
+            while not is_late and (batch := [*islice(found, BATCH)]):
+                for plane, key, word in batch:
+                    if word is not None:
+                        every[plane, word] += 1
+                    if word is None or plane is not Plane.FILES:
+                        continue
+                    folder = _folder(key, wanted.depth)
+                    if folder in folders or len(folders) < wanted.limit:
+                        folders[folder][word] += 1
+                    else:
+                        is_cut = True
+                is_late = is_over()
+        counts = [
+            FolderCount(path=to_text(folder), **{word: words[word] for word in WORDS})
+            for folder, words in sorted(folders.items())
+        ]
+        return FolderCounts(
+            folders=counts,
+            truncated=is_cut or is_late,
+            counts=None if is_late else to_counts(every),
+        )
+
+    def _ending(self, time: timedelta | None) -> Callable[[], bool]:
+        clock = self._handle.context.clock
+        stop = None if time is None else clock() + time
+        return lambda: stop is not None and clock() >= stop
+
+    def page_of_timeline(self, wanted: ListTimeline) -> Timeline:
+        """Returns as much of a timeline as can be searched quickly."""
+        return listing.timeline(self._handle, wanted, time=listing.PAGE_TIME)
+
+    def page(
+        self, wanted: GetChanges, *, after: Place | None, most: int, time: timedelta | None = None
+    ) -> ChangesPage:
+        """Returns a part of what leads from one moment to another.
+
+        Of that, also how much it is in all, if that was asked for and can be counted in a time.
+        """
         # First, so that what means a snapshot means the same all the while.
         old, new = self._chosen(wanted.old), self._chosen(wanted.new)
         wanted = replace(wanted, old=old, new=new)
         with self.changes(wanted, planes=wanted.planes, after=after) as (_, found):
             # Counted page by page, what follows would be counted again and again.
             part = collect_changes(found, limit=most, counts=False)
+        every: Tally | None = None
+        if wanted.counts:
+            is_all = after is None and not part.truncated
+            every = tally(part) if is_all else self.count(wanted, time=time)
         return ChangesPage(
             old=old and old.id,
             new=new and new.id,
             changes=[*part],
             truncated=part.truncated,
             next_cursor=_cursor(part.items[-1]) if part.truncated else None,
+            counts=None if every is None else to_counts(every),
         )
 
     def _chosen(self, snapshot: SnapshotLike | None) -> SnapshotInfo | None:
@@ -164,6 +258,12 @@ def _behind(changes: Iterator[Change], after: Place) -> Iterator[Change]:
     order = {plane: number for number, plane in enumerate(Plane)}
     last = (order[after[0]], after[1])
     return dropwhile(lambda change: (order[change.plane], change.key) <= last, changes)
+
+
+def _folder(key: bytes, depth: int | None) -> bytes:
+    """Returns the folder that a file counts for: at most so many levels below the root."""
+    above = key.rpartition(b"/")[0]
+    return above if depth is None else b"/".join(above.split(b"/", depth)[:depth])
 
 
 def _cursor(change: Change) -> str:

@@ -21,7 +21,19 @@ from holdfast.engine.objects import content
 from holdfast.engine.planes.storevalues import decode_value
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.state import StateSource
-from holdfast.entries import Blob, Directory, Entry, Inline, Link, Memory, Session, decode_entry
+from holdfast.entries import (
+    DIRECTORY_TAG,
+    TWIN_TAGS,
+    Blob,
+    Directory,
+    Entry,
+    Inline,
+    Link,
+    Memory,
+    Session,
+    decode_entry,
+    tag_of,
+)
 from holdfast.errors import TooLarge
 from holdfast.ids import ObjectId
 from holdfast.instants import from_us
@@ -47,6 +59,9 @@ TOO_DIFFERENT: Final = "Too different to compare line by line"
 NO_METADATA: Final = "{}"
 
 _INDENT: Final = 2
+
+_TIME_BYTES: Final = 9
+"""What a number takes in msgpack at the most."""
 
 Maps = tuple[ObjectId, ObjectId]
 """The maps of one plane at two moments."""
@@ -94,6 +109,24 @@ def to_changes(
                 None if old is None else old.size,
                 None if new is None else new.size,
             )
+
+
+def word_of(source: NodeSource, edit: Edit, maps: Maps) -> str | None:
+    """Returns what happened to the key of an edit between two maps, as `to_changes` has it.
+
+    For who counts: most entries need not be decoded for that.
+    """
+    old, new = edit.old, edit.new
+    if old is not None and new is not None:
+        # What ends with a time has it in the last nine bytes, but for a file of several names.
+        # Where the rest of the shorter one is not how the other begins, something else differs.
+        rest = min(len(old), len(new)) - _TIME_BYTES
+        if rest > 0 and old[:rest] != new[:rest] and tag_of(old) not in TWIN_TAGS:
+            return "changed"
+    elif tag_of(old or new or b"") != DIRECTORY_TAG:
+        # A directory that gets or loses its entry need not come or go.
+        return "added" if old is None else "removed"
+    return find_word(*entries_of(source, edit, maps))
 
 
 def entries_of(source: NodeSource, edit: Edit, maps: Maps) -> tuple[Entry | None, Entry | None]:

@@ -36,6 +36,7 @@ from holdfast.engine.planes.ownership import note_move
 from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.planes.writers import all_folded
 from holdfast.engine.timeline.additions import Look, detail_of, let_go, look_back, takes_part
+from holdfast.engine.timeline.counting import count_changes, count_folded
 from holdfast.engine.timeline.rows import follow
 from holdfast.errors import (
     HeadMoved,
@@ -48,6 +49,7 @@ from holdfast.errors import (
 )
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
 from holdfast.model.basics import UNSTORED_ROOTS, Head, Kind, Plane, Size, SnapshotInfo
+from holdfast.model.changes import Changes
 from holdfast.operations.snapshots import NOTHING_SAID, Note, said_of
 from holdfast.packs import ObjectKind
 
@@ -67,6 +69,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """What the snapshot that it comes from does not vouch for: nor does it."""
     is_asked: bool = True
     """Whether somebody asked for it: else it is there since something had changed."""
+    counts: str | None = None
+    """How much it changes, as its row keeps it; None if that is not in hand."""
 
 
 T = TypeVar("T")
@@ -139,6 +143,7 @@ def safety(
         detail=detail or {},
         lacking=lacking_at(folded),
         is_asked=False,
+        counts=count_folded(folded),
     )
 
 
@@ -155,11 +160,13 @@ def replacing(
     note: Note | None = None,
     detail: Mapping[str, Any] | None = None,
     lacking: Lacking = LACKS_NOTHING,
+    changes: Changes | None = None,
 ) -> list[Mark]:
     """Returns the snapshots of an operation that puts another state in place of what is there.
 
     The last one shows the new state. Before it stands, where needed, the one that keeps the
     old state; `reason` is what that one says. `lacking` is what the new state does not vouch for.
+    `changes` lead to it from all that is there.
     """
     if target is not None and transaction.is_heard():
         # Counted now, beside all writers, and remembered for when it is told while they wait; of a
@@ -178,6 +185,7 @@ def replacing(
         note=note or NOTHING_SAID,
         detail=detail or {},
         lacking=lacking,
+        counts=count_changes(changes),
     )
     return [kept, mark] if kept else [mark]
 
@@ -374,6 +382,7 @@ def _follow(
         root=root_id,
         size=last.size + became.more,
         lacking=last.lacking.beyond(source, became.root.plane(Plane.FILES)),
+        counts=None,
     )
     return replace(move, marks=[*move.marks[:-1], amended])
 
@@ -451,6 +460,7 @@ def to_snapshot(
         pinned=mark.note.pin,
         expires_at=None if mark.note.expires_in is None else now + mark.note.expires_in,
         detail={**mark.detail, **mark.lacking.to_detail(), **detail},
+        counts=mark.counts,
     )
 
 

@@ -94,6 +94,7 @@ def merge_from(
             lacking=lacking_at(folded)
             .joined(lacking_at(theirs))
             .beyond(folded.source, goal.plane(Plane.FILES)),
+            changes=changes,
         )
 
         def check(writing: Transaction, _head: Head) -> None:

@@ -119,6 +119,7 @@ def restore(
             note=note,
             detail={**selection.detail, **goal.detail},
             lacking=lacking.joined(lacking_at(folded).only(lambda k: not selects(k))),
+            changes=aim.changes,
         )
         return Move(
             marks=marks,

@@ -17,7 +17,6 @@ from itertools import islice
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.core.limits import check_limit
 from holdfast.engine.core.lineage import Stored, previous
 from holdfast.engine.journal.actions import (
     place_of,
@@ -30,12 +29,12 @@ from holdfast.engine.objects.reachable import Source, mark
 from holdfast.engine.objects.trust import check_packs
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, check_text, dated, is_expired, is_over
+from holdfast.engine.timeline.counting import count_folded
 from holdfast.engine.timeline.head import Mark, Move, advance
 from holdfast.errors import Conflict, NotFound, SnapshotNotFound, TooLarge, shorten
 from holdfast.ids import ObjectId, SnapshotId, is_snapshot_id
-from holdfast.model.basics import Head, Kind, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
-from holdfast.operations.snapshots import MAX_LABEL_CHARS, ListSnapshots, Note, TakeSnapshot
-from holdfast.operations.timeline import ListTimeline
+from holdfast.model.basics import Head, Kind, Size, SnapshotInfo, SnapshotLike, Standing
+from holdfast.operations.snapshots import MAX_LABEL_CHARS, Note, TakeSnapshot
 
 
 def take(
@@ -67,6 +66,7 @@ def take(
             note=note,
             lacking=lacking_at(folded),
             is_asked=is_asked,
+            counts=count_folded(folded),
         )
         # A snapshot of what an undo has just shown does not take the way forward.
         redo = () if folded.is_dirty else head.redo
@@ -166,23 +166,6 @@ def current_of(transaction: Transaction, handle: Handle, head: Head) -> Snapshot
     if found is None or found.deleted_at is not None or is_over(handle.context, head, found):
         return None
     return dated(handle.context, head, found)
-
-
-def timeline(handle: Handle, wanted: ListTimeline | ListSnapshots) -> Timeline:
-    """Returns the usable snapshots that are meant, newest first; `before` is a number."""
-    limit, before = wanted.limit, wanted.before
-    check_limit(limit)
-    with handle.context.catalog.read() as transaction:
-        head = handle.find_head(transaction)
-        if head is None:
-            return Timeline()
-        compare = transaction.comparing(head.namespace_id, "snapshots")
-        pages = list[int]()
-        usable = iter_usable(handle, transaction, head, before, pages)
-        found = Timeline(islice(filter(wanted.means, usable), limit))
-        is_all = before is None and (limit is None or len(found) < limit)
-        compare(sum(pages) if is_all else None)
-        return found
 
 
 def standing(handle: Handle) -> Standing:
@@ -299,23 +282,21 @@ def _newest(handle: Handle, transaction: Transaction, head: Head, name: str) -> 
 
 
 def iter_usable(
-    handle: Handle,
-    transaction: Transaction,
-    head: Head,
-    before: int | None = None,
-    pages: list[int] | None = None,
+    handle: Handle, transaction: Transaction, head: Head, before: int | None = None
 ) -> Iterator[SnapshotInfo]:
-    """Yields the usable snapshots, newest first; pages grow as more are asked for.
+    """Yields the usable snapshots, newest first."""
+    for snapshot in iter_rows(transaction, head, before):
+        if snapshot.deleted_at is None and not is_expired(handle.context, head, snapshot):
+            yield dated(handle.context, head, snapshot)
 
-    How many snapshots a page has, usable or not, is added to `pages`.
-    """
+
+def iter_rows(
+    transaction: Transaction, head: Head, before: int | None = None
+) -> Iterator[SnapshotInfo]:
+    """Yields all snapshots, usable or not, newest first; pages grow as more are asked for."""
     most = 16
     while page := transaction.timeline(head.namespace_id, before=before, most=most):
-        if pages is not None:
-            pages.append(len(page))
-        for snapshot in page:
-            if snapshot.deleted_at is None and not is_expired(handle.context, head, snapshot):
-                yield dated(handle.context, head, snapshot)
+        yield from page
         before, most = page[-1].number, min(most * 4, 1024)
 
 

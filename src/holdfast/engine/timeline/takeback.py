@@ -187,6 +187,7 @@ def _marks(
         note=note or Note(reason=f"took {task.id} back", task_id=task.id),
         detail={"task": task.id, **seen.detail},
         lacking=seen.lacking,
+        changes=seen.changes,
     )
 
 

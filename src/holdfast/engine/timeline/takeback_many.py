@@ -77,6 +77,7 @@ def take_back_since(
             note=note,
             detail={"keep": "mine", "tasks": [task.id for task in tasks][:SHOWN], **seen.detail},
             lacking=seen.lacking,
+            changes=seen.changes,
         )
         named = [task for task, each in zip(tasks, aims, strict=True) if not each.by_snapshots]
         return Move(

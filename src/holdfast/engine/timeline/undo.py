@@ -73,7 +73,9 @@ def undo(
         goal = goal_of(handle, transaction, folded, target)
         changes = _changes(handle, transaction, folded, goal.snapshot.root, most=limit)
         towards(target)
-        marks = _marks(handle, transaction, folded, kind=Kind.UNDO, goal=goal, note=note)
+        marks = _marks(
+            handle, transaction, folded, kind=Kind.UNDO, goal=goal, note=note, changes=changes
+        )
         # After an undo of what was pending, the way forward leads to its safety snapshot.
         forward = (marks[0].id,) if folded.is_dirty else (*head.redo, head.position)
         return Move(
@@ -118,7 +120,9 @@ def redo(
         goal = goal_of(handle, transaction, folded, target)
         changes = _changes(handle, transaction, folded, goal.snapshot.root, most=limit)
         towards(target)
-        marks = _marks(handle, transaction, folded, kind=Kind.REDO, goal=goal, note=note)
+        marks = _marks(
+            handle, transaction, folded, kind=Kind.REDO, goal=goal, note=note, changes=changes
+        )
         return Move(
             marks=marks,
             position=target.id,
@@ -172,6 +176,7 @@ def revert(
             note=note,
             detail=merged.detail,
             lacking=lacking.joined(lacking_at(folded).only(lambda key: key not in back)),
+            changes=changes,
         )
         needs = [operation.id, earlier.id]
         return Move(marks=marks, position=marks[-1].id, result=shown, needs=needs, exact=True)
@@ -204,6 +209,7 @@ def _marks(
     kind: Kind,
     goal: Goal,
     note: Note | None,
+    changes: Changes,
 ) -> list[Mark]:
     target = goal.snapshot
     return replacing(
@@ -218,6 +224,7 @@ def _marks(
         note=note,
         detail=goal.detail,
         lacking=lacking_in(target),
+        changes=changes,
     )
 
 

@@ -301,7 +301,7 @@ class Store(StoreReader[F]):
     @flow
     def history(self) -> Steps[list[StoreSnapshot[F]]]:
         """Returns the snapshots of the namespace, oldest first."""
-        found = yield from collecting(ListTimeline())
+        found = yield from timeline.timeline_steps(ListTimeline())
         return [StoreSnapshot[F](self.sender, info) for info in reversed(found)]
 
     def at(self, snapshot: SnapshotLike) -> StoreReader[F]:

@@ -6,9 +6,19 @@ from typing import Any, Final, TypeVar
 
 from holdfast.errors import Incompatible, InvalidValue
 from holdfast.ids import is_snapshot_id
-from holdfast.model.basics import SnapshotInfo, id_of
-from holdfast.model.changes import Change, Changes, ChangesPage, History, Step
+from holdfast.model.basics import SnapshotInfo, Timeline, id_of
+from holdfast.model.changes import (
+    Change,
+    Changes,
+    ChangesPage,
+    History,
+    Step,
+    counted,
+    from_counts,
+    tally,
+)
 from holdfast.model.names import Name, to_name
+from holdfast.model.timelines import TimelinePage
 from holdfast.operations.choices import MOST_CHANGES
 from holdfast.operations.operation import Operation, takes
 from holdfast.operations.shapes import shape_of
@@ -22,7 +32,14 @@ from holdfast.operations.snapshots import (
     TakeSnapshot,
     UnpinSnapshot,
 )
-from holdfast.operations.timeline import Diff, GetChanges, GetHistory, Historic
+from holdfast.operations.timeline import (
+    Diff,
+    GetChanges,
+    GetHistory,
+    GetTimeline,
+    Historic,
+    ListTimeline,
+)
 from holdfast.sdk.calls import F, Group, P, Pages, Steps, T, asking, method, pages, paging
 
 PAGE: Final = 200
@@ -72,16 +89,41 @@ class Snapshots(Group[F]):
 
 def diff_steps(wanted: Diff) -> Steps[Changes]:
     """Describes comparing two moments: page by page, until there is enough."""
-    limit, found = wanted.limit, list[Change]()
+    limit, found, every = wanted.limit, list[Change](), None
     asked = GetChanges(**vars(wanted))
     while True:
         left = MOST_CHANGES if limit is None else min(MOST_CHANGES, limit - len(found))
         # A server lists one at the least; who wants none is given none.
         page: ChangesPage = yield asking(replace(asked, limit=left or 1))
         found += page.changes
-        asked = replace(asked, cursor=page.next_cursor)
+        if page.counts is not None:
+            every = from_counts(page.counts)
+        asked = replace(asked, cursor=page.next_cursor, counts=False)
         if page.next_cursor is None or (limit is not None and len(found) >= limit):
+            if every is not None and page.truncated:
+                return counted(found, every - tally(found)).first(limit)
             return Changes(found, page.truncated).first(limit)
+
+
+def timeline_steps(wanted: ListTimeline) -> Steps[Timeline]:
+    """Describes listing a timeline: pages of it, until there is enough."""
+    limit, found = wanted.limit, Timeline()
+    if limit is not None and limit < 0:
+        raise InvalidValue("limit is a number from 0 on, or None for all")
+    asked = GetTimeline(**vars(wanted))
+    while limit is None or len(found) < limit:
+        most = PAGE if limit is None else min(PAGE, limit - len(found))
+        page: TimelinePage = yield asking(replace(asked, limit=most))
+        found += page.snapshots
+        found.searched_to = page.searched_to or found.searched_to
+        found.total = page.total
+        found.before = page.next_before
+        if found.before is None:
+            break
+        if found.before == asked.before:
+            raise Incompatible("the server's list has no end: it goes on where it began")
+        asked = replace(asked, before=found.before)
+    return found
 
 
 def history_steps(wanted: Historic) -> Steps[History]:

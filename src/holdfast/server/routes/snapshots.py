@@ -1,28 +1,30 @@
 """Snapshots and the timeline, where a server says more than a namespace, or sets bounds."""
 
-from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import replace
+from typing import Final
 
-from msgspec.structs import replace
+from msgspec import structs
 
 from holdfast.engine.files.browsing import count_files
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.timeline.comparison import Place, read_cursor
+from holdfast.engine.timeline.comparison import COUNT_TIME, Place, read_cursor
 from holdfast.entries import Directory
 from holdfast.jsontext import legible
 from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.changes import ChangesPage, Forked, History, MergeResult, TextsPage
 from holdfast.model.names import Name
+from holdfast.model.timelines import FolderCounts, TimelinePage
 from holdfast.operations.choices import MOST_CHANGES, SHOWN
 from holdfast.operations.snapshots import NEWEST, DeleteSnapshot, RestoreSnapshot, ShowSnapshot
 from holdfast.operations.timeline import (
     PARTS,
+    CountFolders,
     ForkNamespace,
     GetChanges,
     GetHistory,
     GetTextDiff,
     GetTextDiffs,
-    ListTimeline,
+    GetTimeline,
     MergeNamespace,
     RedoChange,
     UndoChange,
@@ -45,6 +47,30 @@ def show(agent: Namespace, asked: ShowSnapshot) -> SnapshotInfo:
     return agent.get_snapshot(asked.snapshot)
 
 
+@answers(GetTimeline)
+def timeline(agent: Namespace, asked: GetTimeline, *, caller: Caller) -> TimelinePage:
+    """Returns as much of a timeline as can be searched quickly."""
+    most = page_size(asked.limit, usual=PARTS.usual, most=PARTS.most)
+    found = agent.comparing.page_of_timeline(replace(asked, limit=most))
+    standing = agent.status()
+    return TimelinePage(
+        snapshots=[_within_reach(caller, each) for each in found],
+        has_more=found.before is not None,
+        next_before=found.before,
+        searched_to=found.searched_to,
+        dirty=standing.dirty,
+        size=standing.size,
+        total=found.total,
+    )
+
+
+def _within_reach(caller: Caller, snapshot: SnapshotInfo) -> SnapshotInfo:
+    """Returns a snapshot without the names of forks that a locked key does not open."""
+    if caller.key.namespace is None or not snapshot.forks:
+        return snapshot
+    return structs.replace(snapshot, forks=[])
+
+
 @answers(GetHistory)
 def history(agent: Namespace, asked: GetHistory) -> History:
     """Returns as much of a history as can be told quickly."""
@@ -59,7 +85,14 @@ def history(agent: Namespace, asked: GetHistory) -> History:
 def diff(agent: Namespace, asked: GetChanges) -> ChangesPage:
     """Returns a part of what differs."""
     most = page_size(asked.limit, usual=SHOWN, most=MOST_CHANGES)
-    return agent.comparing.page(asked, after=_after(asked.cursor), most=most)
+    after = _after(asked.cursor)
+    return agent.comparing.page(asked, after=after, most=most, time=COUNT_TIME)
+
+
+@answers(CountFolders)
+def diff_folders(agent: Namespace, asked: CountFolders) -> FolderCounts:
+    """Returns how much differs, folder by folder."""
+    return agent.comparing.folders(asked, time=COUNT_TIME)
 
 
 @answers(GetTextDiff)
@@ -85,7 +118,7 @@ def fork(agent: Namespace, asked: ForkNamespace, *, caller: Caller) -> Forked:
     return Forked(
         namespace=made.name,
         forked_from=agent.name,
-        snapshot=replace(newest[0], namespace=made.name) if newest else None,
+        snapshot=structs.replace(newest[0], namespace=made.name) if newest else None,
     )
 
 
@@ -126,21 +159,10 @@ def _hear_newest(exchange: Exchange) -> None:
         exchange.said["snapshot_id"] = exchange.agent.get_snapshot(NEWEST).id
 
 
-def _of(get: Callable[[Namespace], Any]) -> Callable[[Exchange], Any]:
-    return lambda exchange: get(exchange.agent)
-
-
 _COUNTED: Final = [Speech(tells={"files_restored": Answered(int, _files_restored)})]
-_STANDING: Final[dict[str, Answered]] = {
-    "namespace": Answered(str, _of(lambda agent: agent.name)),
-    "dirty": Answered(bool, _of(Namespace.is_dirty)),
-    "entries": Answered(int, _of(lambda agent: agent.size().entries)),
-    "size_bytes": Answered(int, _of(lambda agent: agent.size().bytes)),
-}
 _BESIDE: Final = Dialect(
     operations={
         DeleteSnapshot: [Speech(hears=_hear_newest)],
-        ListTimeline: [Speech(tells=_STANDING)],
         RestoreSnapshot: _COUNTED,
         UndoChange: _COUNTED,
         RedoChange: _COUNTED,
@@ -149,10 +171,12 @@ _BESIDE: Final = Dialect(
 """What only a server says, in the same object."""
 
 ROUTES: Final[list[Route]] = [
-    *routes_of(Namespace, lambda agent: agent, dialect=_BESIDE),
+    *routes_of(Namespace, lambda agent: agent, dialect=_BESIDE, without=[CountFolders]),
     show,
+    timeline,
     history,
     diff,
+    diff_folders,
     text_diff,
     text_diffs,
     fork,

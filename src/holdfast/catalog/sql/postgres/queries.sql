@@ -19,3 +19,11 @@ SELECT pg_advisory_xact_lock(7433, CAST(:tenant_id AS INTEGER))
 
 -- name: lock_counted
 SELECT namespaces, keys, webhooks FROM counted WHERE tenant_id = :tenant_id FOR UPDATE
+
+-- name: find_tasks
+SELECT {task} FROM tasks
+WHERE namespace_id = :namespace_id AND id IN (SELECT jsonb_array_elements_text(CAST(:ids AS JSONB)))
+
+-- name: find_keys
+SELECT {key} FROM keys
+WHERE tenant_id = :tenant_id AND id IN (SELECT jsonb_array_elements_text(CAST(:ids AS JSONB)))

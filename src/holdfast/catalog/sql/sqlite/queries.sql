@@ -16,3 +16,11 @@ SELECT :tenant_id
 
 -- name: lock_counted
 SELECT namespaces, keys, webhooks FROM counted WHERE tenant_id = :tenant_id
+
+-- name: find_tasks
+SELECT {task} FROM tasks
+WHERE namespace_id = :namespace_id AND id IN (SELECT value FROM json_each(:ids))
+
+-- name: find_keys
+SELECT {key} FROM keys
+WHERE tenant_id = :tenant_id AND id IN (SELECT value FROM json_each(:ids))
