@@ -19,7 +19,7 @@ from holdfast.engine.namespace import Moment, Namespace
 from holdfast.errors import InvalidName
 from holdfast.model.marks import Header, mark
 from holdfast.operations.forms import ELSEWHERE, NAMES, Form, Part, Place
-from holdfast.operations.operation import REQUIRED, Http, Who, Work, operations_of
+from holdfast.operations.operation import REQUIRED, Http, Paged, Who, Work, operations_of
 from holdfast.operations.shapes import ASKED, shape_of
 from holdfast.server.callers import name_in
 from holdfast.server.dialects import OURS, PLAIN, Dialect, Exchange, Speech, body_of
@@ -33,6 +33,7 @@ Find = Callable[[Any], Any]
 
 _WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
 _WHOSE, _INSTEAD, _AT, _REQUEST = "whose", "instead", "at", "request"
+_LIMIT: Final = "limit"
 
 
 def routes_of(
@@ -157,7 +158,7 @@ def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
     """Yields what a route takes, as `Parameters` reads it."""
     yield _parameter(_WHOSE, Namespace if form.http.who is Who.AGENT else Caller)
     yield _parameter(_REQUEST, Request)
-    yield from (_of_part(part) for part in form.parts if part.place is not Place.BODY)
+    yield from (_of_part(part, form.http) for part in form.parts if part.place is not Place.BODY)
     if form.http.of_moments:
         yield _parameter(_AT, At, None)
     own = {part.wire for part in form.parts}
@@ -175,9 +176,11 @@ def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
         yield _parameter(DATA, body) if is_needed else _parameter(DATA, body | None, None)
 
 
-def _of_part(part: Part) -> Parameter:
+def _of_part(part: Part, http: Http) -> Parameter:
     is_needed = part.default is REQUIRED or part.place is Place.PATH
     kind = part.shape.wire if is_needed else part.shape.wire | None
+    if not is_needed and (said := _described(part, http.paged)):
+        kind = Annotated[kind, Meta(extra_json_schema=said)]
     if part.header is not None:
         kind = Annotated[kind, Made(_either(part.wire, part.header))]
     elif part.place is Place.HEADER:
@@ -186,6 +189,19 @@ def _of_part(part: Part) -> Parameter:
         kind = Annotated[kind, Query(part.wire)]
     name = part.wire if _is_name(part.wire) else part.name
     return _parameter(name, kind, Parameter.empty if is_needed else None)
+
+
+def _described(part: Part, paged: Paged | None) -> dict[str, Any]:
+    """Returns what is known of a value beside its type: what it is unsaid, and how large it is."""
+    said, usual = dict[str, Any](), part.default
+    if paged is not None and part.name == _LIMIT:
+        said |= {"minimum": 1, "maximum": paged.most}
+        usual = paged.usual if usual is None else usual
+    elif part.most is not None:
+        said["maximum"] = part.most
+    if usual is not None and part.shape.send is not None:
+        usual = part.shape.send(usual)
+    return {**said, "default": usual} if isinstance(usual, str | int | float) else said
 
 
 def _wires(form: Form) -> dict[str, str]:
