@@ -1679,7 +1679,7 @@ def test_a_choice_that_is_none_of_those_there_are_is_refused(agent: Namespace) -
     assert agent.files.read("a") == b"changed by a task"
 
 
-LISTS: dict[str, Callable[[Any], Any]] = {
+CURSORED: dict[str, Callable[[Any], Any]] = {
     "sessions": lambda a: a.sessions.list,
     "turns": lambda a: lambda **more: a.sessions.list_turns("s", **more),
     "memories": lambda a: a.memory.list,
@@ -1700,7 +1700,7 @@ def test_every_list_can_be_asked_for_whole_and_goes_on_behind_what_it_showed(
     for _ in range(2):
         agent.sessions.add_turn("s", "i", "o")
         agent.tasks.start("tidy")
-    for name, find in LISTS.items():
+    for name, find in CURSORED.items():
         listing = find(agent)
         whole = listing(limit=None)
         assert len(whole) >= 2, name

@@ -117,7 +117,7 @@ class Pages(msgspec.Struct, Generic[T], frozen=True):
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 0:
-            raise InvalidValue("limit is a number from 0 on, or None for all")
+            raise InvalidValue("limit is a number from 0 on")
 
     def collect(self) -> Steps[list[T]]:
         """Asks for one part after the other; returns all that is wanted."""
