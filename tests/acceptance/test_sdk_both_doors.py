@@ -1153,7 +1153,7 @@ def test_a_fork_goes_its_own_way_and_can_be_merged(door: Door) -> None:
     agent.files.write("ours", "3")
     found = assert_raises(agent, errors.MergeConflict, lambda a: a.merge(name))
     assert isinstance(found, errors.MergeConflict)
-    assert [(str(plane), key) for plane, key in found.conflicts] == [("files", b"ours")]
+    assert found.conflicts == [("files", b"ours")]
     agent.merge(door.new_agent(name), prefer="theirs")
     assert agent.files.read("ours") == b"2"
     taken = assert_raises(agent, errors.NamespaceExists, lambda a: a.fork(name), name=name)
@@ -1715,6 +1715,88 @@ def test_an_instant_without_a_zone_is_refused(agent: Namespace) -> None:
         assert_raises(agent, errors.InvalidValue, do)
 
 
+WRONG_CHOICES: dict[str, Callable[[Any], object]] = {
+    "restore": lambda a: a.restore("latest", keep="theirs"),
+    "merge": lambda a: a.merge("other", prefer="me"),
+    "list_turns": lambda a: a.sessions.list_turns("s", order="up"),
+}
+
+
+def test_a_choice_that_is_none_of_those_there_are_is_refused(agent: Namespace) -> None:
+    agent.sessions.create("helper", session_id="s")
+    agent.files.write("a", "kept")
+    agent.snapshot()
+    with agent.task("change"):
+        agent.files.write("a", "changed by a task")
+    for do in WRONG_CHOICES.values():
+        found = assert_raises(agent, errors.InvalidValue, do)
+        assert " is '" in str(found), "it says what there is to choose from"
+    assert agent.files.read("a") == b"changed by a task"
+
+
+CURSORED: dict[str, Callable[[Any], Any]] = {
+    "sessions": lambda a: a.sessions.list,
+    "turns": lambda a: lambda **more: a.sessions.list_turns("s", **more),
+    "memories": lambda a: a.memory.list,
+    "entities": lambda a: a.entities.list,
+    "tasks": lambda a: a.tasks.list,
+    "traces": lambda a: a.traces.list,
+}
+
+
+def test_every_list_can_be_asked_for_whole_and_goes_on_behind_what_it_showed(
+    agent: Namespace,
+) -> None:
+    agent.sessions.create("helper", session_id="s")
+    agent.sessions.create("helper", session_id="t")
+    for number in range(25):
+        agent.memory.add(f"number {number}")
+        agent.entities.create("s", entity_type="order", entity_id=str(number))
+    for _ in range(2):
+        agent.sessions.add_turn("s", "i", "o")
+        agent.tasks.start("tidy")
+    for name, find in CURSORED.items():
+        listing = find(agent)
+        whole = listing(limit=None)
+        assert len(whole) >= 2, name
+        assert listing(limit=1000) == whole, name
+        assert listing(limit=None, starting_after=whole[0].id) == whole[1:], name
+        for wrong in ({"limit": -1}, {"limit": "all"}, {"starting_after": "nope"}):
+            found = assert_raises(
+                agent, errors.InvalidValue, lambda _, do=listing, wrong=wrong: do(**wrong)
+            )
+            assert "".join(wrong) in str(found), (name, wrong)
+    assert (len(agent.memory.list(limit=None)), len(agent.entities.list(limit=None))) == (25, 25)
+
+
+def test_arguments_that_do_not_fit_are_told_as_those_of_the_method(agent: Any) -> None:
+    for do, name in (
+        (lambda: agent.sessions.create("a", foo=1), "Sessions.create"),
+        (agent.sessions.create, "Sessions.create"),
+        (lambda: agent.memory.add("a", "b"), "Memories.add"),
+        (lambda: agent.diff(foo=1), "diff"),
+    ):
+        with pytest.raises(TypeError) as caught:
+            do()
+        assert name + "() " in str(caught.value)
+        assert "__init__" not in str(caught.value)
+
+
+def test_what_is_wrong_inside_of_an_argument_is_refused(agent: Any) -> None:
+    agent.memory.add("blue cars")
+    for do in (
+        lambda a: a.memory.add("x", tags=["fine", 1]),
+        lambda a: a.memory.list(types=[None]),
+        lambda a: a.memory.search("blue", threshold=float("nan")),
+        lambda a: a.memory.search("blue", threshold=1.5),
+        lambda a: a.task(5),
+        lambda a: a.task(""),
+        lambda a: a.task("t", rollback_on_failure="yes"),
+    ):
+        assert_raises(agent, errors.InvalidValue, do)
+    assert [each.content for each in agent.memory.list()] == ["blue cars"]
+
+
 # Tasks, schedules, health.
 
 
@@ -1726,6 +1808,7 @@ def test_a_task_outlives_the_call_that_began_it(door: Door) -> None:
     assert run.metadata == '{"n":1}'
     assert (run.after, run.restored, run.ended_at, run.reason) == (None, None, None, None)
     assert is_now(run.started_at)
+    assert run.namespace == agent.status().namespace == agent.name
     assert agent.at(run.before).files.read("a") == b"before"
     agent.files.write("a", "after")
     done = agent.tasks.complete(run.id, reason="all is tidy")

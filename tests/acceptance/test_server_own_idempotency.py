@@ -98,6 +98,7 @@ def test_a_name_is_for_one_request(agent: httpx.Client, server: Server) -> None:
     for other in others:
         assert other.status_code == 409
         assert other.json()["error"]["code"] == "idempotency_key_reused"
+        assert "another request before: its namespace, query" in other.json()["detail"]
     assert len(timeline(agent)) == 1
     with client(server, server.api_key, "elsewhere") as elsewhere:
         assert timeline(elsewhere) == []

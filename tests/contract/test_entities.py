@@ -15,6 +15,7 @@ from holdfast.errors import (
     EntityExists,
     EntityNotFound,
     InvalidName,
+    InvalidValue,
     LimitExceeded,
     SessionNotFound,
     TooLarge,
@@ -128,7 +129,7 @@ def test_pages_are_newest_first(agent: Namespace, session: str, clock: Watch) ->
         seen, cursor = [*seen, *page], page[-1].id
     assert seen == listed
     assert agent.entities.list(session_id="nobody") == []
-    with pytest.raises(EntityNotFound):
+    with pytest.raises(InvalidValue, match="starting_after"):
         agent.entities.list(starting_after="ent_none")
 
 
@@ -227,7 +228,7 @@ def test_nothing_is_seen_from_another_namespace_or_tenant(
                 act(made.id)
         with pytest.raises(EntityNotFound):
             other.entities.update(made.id, {})
-        with pytest.raises(EntityNotFound):
+        with pytest.raises(InvalidValue, match="starting_after"):
             other.entities.list(starting_after=made.id)
     assert agent.entities.get(made.id) == made
 

@@ -134,7 +134,7 @@ def test_a_namespace_neither_sees_nor_touches_what_another_remembers(
         for call in (other.get, other.delete, other.update, other.recover):
             with pytest.raises(MemoryNotFound):
                 call(added.id)
-        with pytest.raises(MemoryNotFound):
+        with pytest.raises(InvalidValue, match="starting_after"):
             other.list(starting_after=added.id)
 
 
@@ -238,7 +238,7 @@ def test_a_list_is_newest_first_and_goes_on_below_a_cursor(memory: Memories) -> 
     assert [each.id for each in memory.list(limit=2)] == ids[:2]
     assert [each.id for each in memory.list(limit=2, starting_after=ids[1])] == ids[2:4]
     assert memory.list(starting_after=ids[-1]) == memory.list(limit=0) == []
-    with pytest.raises(MemoryNotFound):
+    with pytest.raises(InvalidValue, match="starting_after"):
         memory.list(starting_after="mem_unknown")
     with pytest.raises(InvalidValue):
         memory.list(limit=-1)

@@ -842,6 +842,14 @@ def test_real_sessions_leave_what_health_counts(place: Place, agent: Namespace) 
     assert place.vault.verify_audit().is_sound
 
 
+def test_what_somebody_only_tells_of_is_no_rollback(place: Place, agent: Namespace) -> None:
+    session = agent.sessions.create("planner").id
+    for _ in range(3):
+        agent.traces.add("state.rolled_back", session_id=session, details={"to_version": 0})
+    for health in (agent.health(), place.vault.health()):
+        assert (health.rollbacks, health.level, health.loops) == (0, Level.HEALTHY, [])
+
+
 def test_a_rollback_that_says_nothing_of_a_version_counts_and_is_no_loop(
     place: Place, agent: Namespace
 ) -> None:

@@ -49,6 +49,27 @@ def test_a_snapshot_is_a_line_that_says_which_it_is() -> None:
     assert len(repr(a_snapshot(7, "x" * 1000))) < 150 + LONGEST
 
 
+def test_what_is_known_of_a_session_is_a_line_however_much_it_holds(agent: Namespace) -> None:
+    session = agent.sessions.create("a", initial_state={"big": "x" * 100_000})
+    state = agent.sessions.update_state(session.id, {"more": "y" * 100_000})
+    turn = agent.sessions.add_turn(session.id, "z" * 100_000, ["o"] * 100_000)
+    history = agent.sessions.history(session.id)
+    shown = {
+        "State": [state, agent.sessions.get_state(session.id)],
+        "Turn": [turn, *agent.sessions.list_turns(session.id)],
+        "Version": history,
+        "StateDiff": [agent.sessions.diff(session.id, 0, 1)],
+        "SessionContext": [agent.sessions.get_context(session.id)],
+    }
+    for name, values in shown.items():
+        for value in values:
+            assert repr(value).startswith(f"<{name} ")
+            assert len(repr(value)) < 300
+    assert f"{session.id} version 1," in repr(state)
+    assert repr(history[1]).startswith("<Version 1 updated, 0 turns, ")
+    assert "version 0 to 1, 1 change:" in repr(shown["StateDiff"][0])
+
+
 def test_snapshots_can_be_put_into_sets() -> None:
     assert len({a_snapshot(1), a_snapshot(1), a_snapshot(2)}) == 2
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 import pytest
@@ -379,6 +379,32 @@ def test_what_is_of_another_type_is_refused_by_name(given: dict[str, Any]) -> No
     assert isinstance(caught.value, TypeError)
 
 
+class ChooseThing(Operation[None], post="/v1/chosen"):
+    """Asks for one of some."""
+
+    _: KW_ONLY
+    word: Literal["one", "two"] = "one"
+    plane: Plane | None = None
+    other: Plane | str = "any"
+    words: Iterable[str] = ()
+
+
+def test_a_choice_is_one_of_those_that_are_named() -> None:
+    chosen = ChooseThing(word="two", plane=Plane.FILES, other="whatever", words=("a", "b"))
+    assert chosen == ChooseThing(
+        word="two",
+        plane="files",
+        other="whatever",
+        words=iter("ab"),  # pyright: ignore[reportArgumentType]
+    )
+    with pytest.raises(InvalidValue, match=r"^word is 'one' or 'two', not 'three'"):
+        ChooseThing(word="three")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidValue, match=r"^plane is 'files' or .* or None, not 'file'"):
+        ChooseThing(plane="file")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidValue, match=r"^words\[1\] is text, not a whole number"):
+        ChooseThing(words=["a", 1])  # pyright: ignore[reportArgumentType]
+
+
 class BoundThing(Operation[None], post="/v1/bound"):
     """Asks for what has bounds."""
 
@@ -551,6 +577,21 @@ def test_operations_of_one_name_have_schemas_of_their_own() -> None:
     assert answered["application/json"]["schema"] == {
         "$ref": "#/components/schemas/dogs.TwinAnswer"
     }
+
+
+def test_parameters_are_described_with_what_they_are_unsaid_and_how_many_there_may_be() -> None:
+    listing: list[Any] = [ListWords, ListThings, MeasureThing]
+    routes = [answers(each)(lambda _, __: None) for each in listing]
+    paths = json.loads(describe(Table([Group(routes, 99)])))["paths"]
+
+    def schema(path: str, name: str) -> dict[str, Any]:
+        found = {each["name"]: each["schema"] for each in paths[path]["get"]["parameters"]}
+        return {key: found[name].get(key) for key in ("default", "minimum", "maximum")}
+
+    assert schema("/v1/words", "limit") == {"default": 2, "minimum": 1, "maximum": 5}
+    assert schema("/v1/words", "of") == {"default": None, "minimum": None, "maximum": None}
+    assert schema("/v1/things", "limit") == {"default": 3, "minimum": None, "maximum": 5}
+    assert schema("/v1/things", "metadata")["default"] is None
 
 
 def test_a_span_that_no_calendar_has_is_refused() -> None:

@@ -161,6 +161,10 @@ def test_as_much_as_is_promised_is_taken(value: object) -> None:
         (b'{"number": "x"}', "number: Expected `int`, got `str`"),
         (b'{"state": {"a": ]}', "the body cannot be read: JSON is malformed: invalid character"),
         (b'{"state": {"a": "\xff"}}', "the body is not UTF-8"),
+        (b'{"state": {"a": "\\ud800"}}', "the body cannot be read: a text in it holds half"),
+        (b'{"state": {"a": "\\ud83d", "b": "c"}}', "cannot be read: a text in it holds half"),
+        (b'{"state": {"a": "\\udc00"}}', "the body cannot be read: a text in it holds half"),
+        (b'{"state": {"a": "\\ud83d\\ude00"}', "the body cannot be read: Input data was truncated"),
         (b"[]", "Expected `object`, got `array`"),
     ],
 )

@@ -16,7 +16,6 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
     InvalidName,
     InvalidValue,
-    NotFound,
     SnapshotNotFound,
     TaskEnded,
     TaskNotFound,
@@ -230,7 +229,7 @@ def test_a_task_is_its_namespaces_alone(vault: Holdfast, agent: Namespace) -> No
         for act in acts:
             with pytest.raises(TaskNotFound):
                 act(task.id)
-        with pytest.raises(NotFound):
+        with pytest.raises(InvalidValue, match="starting_after"):
             elsewhere.tasks.list(starting_after=task.id)
     assert agent.tasks.get(task.id) == task
 

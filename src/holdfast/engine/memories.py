@@ -22,7 +22,6 @@ from holdfast.engine.memory.fields import (
     check_metadata,
     check_name_of,
     check_tags,
-    check_threshold,
     terms_of,
 )
 from holdfast.engine.memory.plane import looking, note, ready
@@ -152,16 +151,15 @@ class Memories(Part):
 
     @does(ListMemories)
     def list(self, wanted: ListMemories) -> MemoryList:
-        check_limit(wanted.limit)
+        most = check_limit(wanted.limit)
         chosen = choose(self._handle, wanted, agent_id=wanted.agent_id)
         last = wanted.starting_after
         before = None if last is None else self._find(last)
-        return recall.newest_of(self._handle, chosen, most=wanted.limit, before=before)
+        return recall.newest_of(self._handle, chosen, most=most, before=before)
 
     @does(SearchMemories)
     def search(self, wanted: SearchMemories) -> MatchList:
-        check_limit(wanted.limit)
-        check_threshold(wanted.threshold)
+        check_limit(wanted.limit, takes_none=False)
         chosen = choose(self._handle, wanted)
         return recall.search(
             self._handle, wanted.query, chosen, threshold=wanted.threshold, most=wanted.limit

@@ -482,9 +482,6 @@ class Workspace(Looks):
         )
 
     def _check_drift(self, drift: Drift) -> None:
-        if drift not in ("capture", "refuse"):
-            message = f"drift is 'capture' or 'refuse', not {drift!r}"
-            raise InvalidValue(message)
         if drift == "refuse":
             names = [change.name for change in self._unkept(limit=SHOWN)]
             if names:

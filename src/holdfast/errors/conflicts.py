@@ -122,10 +122,13 @@ class RequestReused(Conflict):
     """An Idempotency-Key that came with another request before."""
 
     code = "idempotency_key_reused"
-    hint = "Use a new Idempotency-Key for every request; repeat one only with the same body."
+    hint = "Use a new Idempotency-Key for every request; repeat one only as it was."
 
     def __init__(self) -> None:
-        super().__init__("this Idempotency-Key came with another body before")
+        super().__init__(
+            "this Idempotency-Key came with another request before: its namespace, query, content "
+            "type or body was another"
+        )
 
 
 class RequestRunning(Conflict):

@@ -375,9 +375,6 @@ class RemoteWorkspace(Comparing):
         )
 
     def _check_drift(self, drift: Drift) -> None:
-        if drift not in ("capture", "refuse"):
-            message = f"drift is 'capture' or 'refuse', not {drift!r}"
-            raise InvalidValue(message)
         if drift == "refuse":
             known = self._pair.memo.now.files
             with self._local.compared(known, None, keeps_unread=False) as (_, found):

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from holdfast.display import brief, counted, quoted, shortened
+from holdfast.display import brief, counted, minute, quoted, shortened
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head
 from holdfast.model.marks import Named, Shape
@@ -199,6 +199,9 @@ class State:
     """When the version was made."""
     trace_id: str | None = None
 
+    def __repr__(self) -> str:
+        return brief("State", self.session_id, f"version {self.version},", shortened(self.state))
+
 
 class Version(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a session's history."""
@@ -214,6 +217,17 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: str | None = None
     actor: Annotated[str | None, Named("updated_by")] = None
     trace_id: str | None = None
+
+    def __repr__(self) -> str:
+        return brief(
+            "Version",
+            self.number,
+            f"{self.kind.value},",
+            f"{counted(self.turn_count, 'turn')},",
+            minute(self.created_at),
+            quoted(self.reasoning),
+            None if self.state is None else shortened(self.state),
+        )
 
 
 class Message(dict[str, Any]):
@@ -253,6 +267,15 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     state_after: dict[str, Any] | None = None
     """The states that it was given; else those of the versions, where they were asked for."""
 
+    def __repr__(self) -> str:
+        return brief(
+            "Turn",
+            self.id,
+            f"#{self.number}",
+            minute(self.created_at),
+            f"{shortened(self.input)} -> {shortened(self.output)}",
+        )
+
     @property
     def turn_number(self) -> int:
         """Its number once more, by the name that it has on the wire."""
@@ -270,6 +293,15 @@ class StateDiff(msgspec.Struct, frozen=True):
     old: Annotated[int, Named("from_version")]
     new: Annotated[int, Named("to_version")]
     """The numbers of the two versions."""
+
+    def __repr__(self) -> str:
+        return brief(
+            "StateDiff",
+            self.session_id,
+            f"version {self.old} to {self.new},",
+            f"{counted(len(self.patch), 'change')}:",
+            quoted(self.text),
+        )
 
 
 class Lineage(msgspec.Struct, frozen=True):
@@ -299,3 +331,14 @@ class SessionContext(msgspec.Struct, frozen=True, kw_only=True):
     recent_turns: list[Turn]
     average_relevance: float = 0.0
     drift_warning: bool = False
+
+    def __repr__(self) -> str:
+        return brief(
+            "SessionContext",
+            self.session_id,
+            f"version {self.version},",
+            f"{counted(len(self.memories), 'memory')},",
+            f"{counted(len(self.recent_turns), 'turn')},",
+            shortened(self.state),
+            "DRIFT" if self.drift_warning else None,
+        )

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar, Union, cast, get_arg
 
 from msgspec import Meta
 
+from holdfast.display import shortened
 from holdfast.errors import InvalidName, InvalidValue
 from holdfast.jsontext import is_whole
 from holdfast.model.marks import Text
@@ -66,6 +67,7 @@ def check_of(kind: Any) -> Check:  # noqa: ANN401 - any type
 
     texts = [text.most for text in _marks(kind, Text)]
     bounds = [each for meta in _marks(kind, Meta) for each in _bounds(meta)]
+    bounds += [(fits, said) for fits in _chosen(kinds)]
     if not texts and not bounds:
         return check
 
@@ -76,7 +78,7 @@ def check_of(kind: Any) -> Check:  # noqa: ANN401 - any type
         if value is not None:
             for fits, words in bounds:
                 if not fits(value):
-                    message = f"{name} is {words}, not {value!r}"
+                    message = f"{name} is {words}, not {shortened(value)}"
                     raise InvalidValue(message)
 
     return check_all
@@ -132,11 +134,23 @@ def _classes(kind: Any) -> tuple[type, ...]:  # noqa: ANN401 - any type
         return (object,)  # What only a type checker knows.
     if origin is float:
         return (float, int)
-    if issubclass(origin, enum.StrEnum):
+    if _is_enum(origin):
         return (str,)
     if origin in (list, tuple, Sequence):
         return (Iterable,)
     return (Mapping,) if origin is dict else (origin,)
+
+
+def _chosen(kinds: list[Any]) -> Iterator[Callable[[Any], bool]]:
+    """Yields what holds of a text that is one of those which are named, if any are."""
+    named = [each for each in kinds if get_origin(each) is Literal or _is_enum(each)]
+    if named and str not in kinds:
+        words = frozenset(word for each in named for word in get_args(each) or each)
+        yield lambda value: not isinstance(value, str) or value in words
+
+
+def _is_enum(kind: Any) -> bool:  # noqa: ANN401 - any type
+    return inspect.isclass(kind) and issubclass(kind, enum.StrEnum)
 
 
 def _word(kind: Any) -> str:  # noqa: ANN401 - any type
@@ -145,7 +159,7 @@ def _word(kind: Any) -> str:  # noqa: ANN401 - any type
         return "a list"
     if origin is Literal:
         return " or ".join(map(repr, get_args(kind)))
-    if inspect.isclass(origin) and issubclass(origin, enum.StrEnum):
+    if _is_enum(origin):
         return " or ".join(repr(each.value) for each in origin)
     return _WORDS.get(origin, f"a {getattr(origin, '__name__', origin)}")
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY
 from typing import Any
 
-from holdfast.errors import EntityNotFound, MemoryNotFound
+from holdfast.errors import EntityNotFound, InvalidValue, MemoryNotFound
 from holdfast.model.entities import Entity
 from holdfast.model.memories import OBVIOUS, Memory, MemoryMatch
 from holdfast.operations.operation import Arguments, Operation, Paged
@@ -76,7 +76,7 @@ class ListMemories(
     """
 
     _: KW_ONLY
-    limit: int = 20
+    limit: int | None = 20
     starting_after: str | None = None
 
 
@@ -103,6 +103,12 @@ class SearchMemories(
     threshold: float = OBVIOUS
     limit: int = 10
     user_id: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        # Not a number is in no range; as JSON it would be null, and as if it had not been said.
+        if not 0 <= self.threshold <= 1:
+            raise InvalidValue("threshold is a number from 0 to 1")
 
 
 class CreateEntity(Operation[Entity], post="/v1/entities", status=201):
@@ -133,7 +139,7 @@ class ListEntities(
     _: KW_ONLY
     session_id: str | None = None
     entity_type: str | None = None
-    limit: int = 20
+    limit: int | None = 20
     starting_after: str | None = None
 
 

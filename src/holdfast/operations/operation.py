@@ -26,7 +26,7 @@ from typing import (
     get_type_hints,
 )
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidValue, shorten
 from holdfast.operations.checks import Check, check_of
 
 D = TypeVar("D")
@@ -80,7 +80,16 @@ class Paged:
     most: int
     """How many there are at the most, whatever it says."""
     unknown: tuple[type[HoldfastError], ...] = ()
-    """What is raised for a cursor that is none."""
+    """What whoever makes the list raises for a cursor that is none."""
+
+    def cursor_of(self, asked: Any) -> Any:  # noqa: ANN401 - an operation, what the last one said
+        """Returns where a list goes on; None if it begins."""
+        return None if self.cursor is None else getattr(asked, self.cursor)
+
+    @staticmethod
+    def refusal(cursor: str) -> str:
+        """Returns what is said of a cursor that is none, at every door."""
+        return f"starting_after is the id of an item, and {shorten(cursor)} is none"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,8 +138,9 @@ class Arguments:
     """Of each field its default, which is given most often and fits, and what checks another.
 
     Made when the first one is: whoever imports a client uses few of them."""
-    _lists: ClassVar[list[str]]
-    """Fields that take whatever can be iterated over: perhaps once only."""
+    _lists: ClassVar[list[tuple[str, Check | None]]]
+    """Fields that take whatever can be iterated over, perhaps once only, and what checks each of
+    the items; None where whoever uses them does."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -145,14 +155,22 @@ class Arguments:
         for name, default, check in self._make_checks() if checks is None else checks:
             if (value := getattr(self, name)) is not default:
                 check(name, value)
-        for name in self._lists:
+        for name, check in self._lists:
             if (items := getattr(self, name)) is not None:
-                object.__setattr__(self, name, tuple(items))
+                items = tuple(items)
+                if check is not None:
+                    for number, item in enumerate(items):
+                        check(f"{name}[{number}]", item)
+                object.__setattr__(self, name, items)
 
     @classmethod
     def _make_checks(cls) -> list[tuple[str, Any, Check]]:
         hints = get_type_hints(cls, include_extras=True)
-        cls._lists = [each.name for each in fields(cls) if _takes_any_list(hints[each.name])]
+        cls._lists = [
+            (each.name, check_of(str) if get_args(kind) == (str,) else None)
+            for each in fields(cls)
+            for kind in _any_lists(hints[each.name])
+        ]
         cls._checks = made = [
             (each.name, each.default, check_of(hints[each.name])) for each in fields(cls)
         ]
@@ -199,8 +217,9 @@ class Operation(Arguments, Generic[T]):
         cls.returns = None if returned is NoneType else returned
 
 
-def _takes_any_list(kind: Any) -> bool:  # noqa: ANN401 - any type
-    return any(get_origin(each) is Iterable for each in (kind, *get_args(kind)))
+def _any_lists(kind: Any) -> list[Any]:  # noqa: ANN401 - any type
+    """Returns what of a type is whatever can be iterated over."""
+    return [each for each in (kind, *get_args(kind)) if get_origin(each) is Iterable]
 
 
 def does(
@@ -209,12 +228,30 @@ def does(
     """Makes the method of a door of what does an operation: it takes the operation's fields."""
 
     def decorate(run: Callable[[D, Any], T]) -> Callable[Concatenate[D, P], T]:
-        described: Any = _method(operation, run, signature_of(operation))
+        described: Any = _method(operation, _going_on(operation, run), signature_of(operation))
         described.__doc__ = operation.__doc__
         described.operation, described.run = operation, run
         return described
 
     return decorate
+
+
+def _going_on(operation: Any, run: Callable[[D, Any], T]) -> Callable[[D, Any], T]:  # noqa: ANN401 - a class of operations
+    """Returns what makes a list, and refuses a cursor that is none as a server does."""
+    paged: Paged | None = operation.http.paged
+    if paged is None or not paged.unknown:
+        return run
+
+    @wraps(run)
+    def listed(door: D, asked: Any) -> T:  # noqa: ANN401 - as the operation says
+        try:
+            return run(door, asked)
+        except paged.unknown as exc:
+            if (cursor := paged.cursor_of(asked)) is None:
+                raise
+            raise InvalidValue(paged.refusal(cursor)) from exc
+
+    return listed
 
 
 def takes(
@@ -233,11 +270,26 @@ def _method(
 ) -> Callable[Concatenate[D, P], T]:
     @wraps(run)
     def method(self: D, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return run(self, given(*args, **kwargs))
+        try:
+            asked = given(*args, **kwargs)
+        except TypeError as exc:
+            rename(exc, given, method.__qualname__)
+            raise
+        return run(self, asked)
 
     described: Any = method
     described.__signature__ = signature
     return method
+
+
+def rename(error: TypeError, given: Any, name: str) -> None:  # noqa: ANN401 - a class of arguments
+    """Lets what Python says of arguments that do not fit name the method that was called."""
+    made = f"{given.__qualname__}.__init__()"
+    match error.args:
+        case (str(said),) if said.startswith(made):
+            error.args = (f"{name}(){said.removeprefix(made)}",)
+        case _:
+            pass
 
 
 def signature_of(operation: Any) -> inspect.Signature:  # noqa: ANN401 - a class of operations

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
-from holdfast.errors import TaskNotFound
+from holdfast.errors import InvalidValue, TaskNotFound
 from holdfast.model.tasks import Schedule, TaskRun
 from holdfast.operations.operation import Operation, Paged
 
@@ -21,6 +21,11 @@ class StartTask(Operation[TaskRun], post="/v1/tasks", status=201):
     rollback_on_failure: bool = False
     metadata: dict[str, Any] | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.name:
+            raise InvalidValue("a task has a name")
+
 
 class ListTasks(
     Operation[list[TaskRun]],
@@ -32,7 +37,7 @@ class ListTasks(
 
     _: KW_ONLY
     status: str | None = None
-    limit: int = 20
+    limit: int | None = 20
     starting_after: str | None = None
 
 

@@ -4,14 +4,14 @@ from dataclasses import KW_ONLY
 from datetime import datetime
 from typing import Annotated, Any, Final
 
-from holdfast.errors import InvalidValue
+from holdfast.errors import TraceNotFound
 from holdfast.model.marks import Named
 from holdfast.model.traces import TraceInfo
 from holdfast.operations.operation import WORKSPACE, Arguments, Operation, Paged, Who
 
 _ALL: Final = "/v1/traces"
 _OF_WORKSPACE: Final = f"{WORKSPACE}/traces"
-_PAGED: Final = Paged("starting_after", "id", usual=20, most=1000, unknown=(InvalidValue,))
+_PAGED: Final = Paged("starting_after", "id", usual=20, most=1000, unknown=(TraceNotFound,))
 
 
 class TraceChoice(Arguments):
@@ -27,7 +27,7 @@ class TraceChoice(Arguments):
     resource_id: str | None = None
     after: Annotated[datetime | None, Named("created_after")] = None
     before: Annotated[datetime | None, Named("created_before")] = None
-    limit: int = 20
+    limit: int | None = 20
     starting_after: str | None = None
 
 

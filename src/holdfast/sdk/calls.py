@@ -41,7 +41,7 @@ import msgspec
 
 from holdfast.errors import Incompatible, InvalidValue
 from holdfast.operations.forms import form_of
-from holdfast.operations.operation import Operation, signature_of
+from holdfast.operations.operation import Operation, rename, signature_of
 from holdfast.progress import Progress, no_progress
 from holdfast.sdk.content import Content, Target
 from holdfast.sdk.lines import Line
@@ -117,7 +117,7 @@ class Pages(msgspec.Struct, Generic[T], frozen=True):
 
     def __post_init__(self) -> None:
         if self.limit is not None and self.limit < 0:
-            raise InvalidValue("limit is a number from 0 on, or None for all")
+            raise InvalidValue("limit is a number from 0 on")
 
     def collect(self) -> Steps[list[T]]:
         """Asks for one part after the other; returns all that is wanted."""
@@ -314,7 +314,12 @@ class method(_Answering[P, T]):  # noqa: N801 - as a decorator is
         self.verb = "send" if ask is asking else "run"
 
         def describe(group: Group[Any], *args: P.args, **kwargs: P.kwargs) -> Any:  # noqa: ANN401 - as the verb wants it
-            return ask(operation(*args, **kwargs), group.above)
+            try:
+                asked = operation(*args, **kwargs)
+            except TypeError as exc:
+                rename(exc, operation, self._method.__qualname__)
+                raise
+            return ask(asked, group.above)
 
         described: Any = describe
         described.__doc__, described.__signature__ = operation.__doc__, signature_of(operation)

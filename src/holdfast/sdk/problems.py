@@ -54,6 +54,8 @@ def error_of(status: int, body: bytes, *, request_id: str | None = None) -> Hold
         # The error's own fields, as whoever raised it has set them; never what makes it an error.
         if not name.startswith("_") and not hasattr(HoldfastError, name):
             setattr(error, name, _value(value))
+    if isinstance(error, errors.MergeConflict):
+        error.conflicts = _conflicts(getattr(error, "conflicts", None), problem.conflicts)
     return error
 
 
@@ -76,6 +78,16 @@ def _value(value: object) -> Any:  # noqa: ANN401 - whatever an error carries
         return from_json(value)
     except UNREADABLE:
         return value
+
+
+def _conflicts(told: object, legible: list[dict[str, Any]] | None) -> list[tuple[str, bytes]]:
+    """Returns what a merge could not decide, as an embedded one names it."""
+    try:
+        if told is None:  # Where they are too many to be told as they are.
+            told = [(each["plane"], each["key"].encode()) for each in legible or ()]
+        return msgspec.convert(told, list[tuple[str, bytes]])
+    except (*UNREADABLE, KeyError, AttributeError):
+        return []
 
 
 def _made(

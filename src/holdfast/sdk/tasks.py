@@ -13,11 +13,11 @@ program that dies in the middle leaves a task that runs, and nothing is lost.
 import functools
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
-from msgspec.structs import replace
 
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.tasks import TaskRun
@@ -52,12 +52,12 @@ class _Tasks(Generic[F]):
     """What both forms share: how a task begins and ends, as steps."""
 
     def __init__(self, agent: Agent[F], name: str, *, rollback_on_failure: bool) -> None:
-        self._agent, self._name = agent, name[:MAX_NAME_CHARS]
-        self._rolls_back = rollback_on_failure
+        asked = StartTask(name, rollback_on_failure=rollback_on_failure)
+        self._agent, self._asked = agent, replace(asked, name=asked.name[:MAX_NAME_CHARS])
         self._runs = Runs[Task]()
 
     def __repr__(self) -> str:
-        return f"<{type(self).__name__.strip('_')} {self._name!r} of {self._agent!r}>"
+        return f"<{type(self).__name__.strip('_')} {self._asked.name!r} of {self._agent!r}>"
 
     def _enter(self, task: Task) -> Task:
         self._agent.sender.line.door.enter(task.id)
@@ -69,9 +69,8 @@ class _Tasks(Generic[F]):
         return task
 
     def _begin(self) -> Steps[Task]:
-        start = asking(StartTask(self._name, rollback_on_failure=self._rolls_back))
-        run: TaskRun = yield replace(start, within=("new",))
-        return Task(self._name, run.id, (yield asking(GetSnapshot(run.before))))
+        run: TaskRun = yield msgspec.structs.replace(asking(self._asked), within=("new",))
+        return Task(self._asked.name, run.id, (yield asking(GetSnapshot(run.before))))
 
     def _end(self, task: Task, error: BaseException | None) -> Steps[None]:
         if error is None:

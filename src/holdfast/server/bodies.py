@@ -5,6 +5,7 @@ is, before anything is made of it. The rest is decoded straight into what the ro
 that it does not know is passed over, and nothing is built for it.
 """
 
+import re
 from collections.abc import Callable, Mapping, Sized
 from contextlib import nullcontext
 from threading import Lock
@@ -30,6 +31,9 @@ SMALL_BYTES: Final = 64 << 10
 
 COUNTED_BYTES: Final = 1 << 20
 """So much of a body is looked over at a time, while the rest of it is on its way."""
+
+_HALF: Final = re.compile(rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])")
+"""The first half of a character without the second."""
 
 _TURN: Final = Lock()
 """Who decodes a large body. Several would take the interpreter from each other, and nobody else
@@ -132,7 +136,10 @@ def decode(text: bytes, decoder: Decoder) -> Any:  # noqa: ANN401 - what the dec
         what, _, where = str(exc).partition(" - at `$.")
         raise Unfit(f"{where.rstrip('`')}: {what}" if where else what) from exc
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
-        raise Unfit(f"the body cannot be read: {exc}") from exc
+        # Of half a character near the end, the decoder says that the body ends too early.
+        is_half = "surrogate" in str(exc) or _HALF.search(text)
+        said = "a text in it holds half a character" if is_half else exc
+        raise Unfit(f"the body cannot be read: {said}") from exc
 
 
 async def _where_it_fits(function: Callable[..., T], text: Sized, *more: object) -> T:

@@ -72,6 +72,8 @@ class Speech:
     """What may be said beside the operation's fields; a `Header` is marked so."""
     optional: frozenset[str] = frozenset()
     """Fields that an operation needs, and that may be said otherwise."""
+    usual: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """What is taken as said where nothing is, if not as the operation has it."""
     hears: Callable[[Exchange], None] | None = None
     """Makes of what was said (`said`) what the operation takes."""
     reads: Mapping[str, Callable[[Any], Any]] = field(

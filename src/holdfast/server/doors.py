@@ -6,7 +6,7 @@ request reads what is there now, or what a snapshot shows.
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from inspect import Parameter, Signature, signature
 from keyword import iskeyword
@@ -19,7 +19,7 @@ from holdfast.engine.namespace import Moment, Namespace
 from holdfast.errors import InvalidName
 from holdfast.model.marks import Header, mark
 from holdfast.operations.forms import ELSEWHERE, NAMES, Form, Part, Place
-from holdfast.operations.operation import REQUIRED, Http, Who, Work, operations_of
+from holdfast.operations.operation import REQUIRED, Http, Paged, Who, Work, operations_of
 from holdfast.operations.shapes import ASKED, shape_of
 from holdfast.server.callers import name_in
 from holdfast.server.dialects import OURS, PLAIN, Dialect, Exchange, Speech, body_of
@@ -34,6 +34,7 @@ Find = Callable[[Any], Any]
 
 _WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
 _WHOSE, _INSTEAD, _AT, _REQUEST = "whose", "instead", "at", "request"
+_LIMIT: Final = "limit"
 
 
 def routes_of(
@@ -99,7 +100,8 @@ def _served(
         more = {name: given.pop(name) for name in apart}
         moment = given.pop(_AT) if http.of_moments else None
         request = given.pop(_REQUEST)
-        said = {wires.get(name, name): each for name, each in given.items() if each is not None}
+        said = dict(speech.usual)
+        said |= {wires.get(name, name): each for name, each in given.items() if each is not None}
         if data is not None:
             told = ((name, getattr(data, name)) for name in data.__struct_fields__)
             said |= {name: each for name, each in told if each is not msgspec.UNSET}
@@ -174,7 +176,8 @@ def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
     """Yields what a route takes, as `Parameters` reads it."""
     yield _parameter(_WHOSE, Namespace if form.http.who is Who.AGENT else Caller)
     yield _parameter(_REQUEST, Request)
-    yield from (_of_part(part) for part in form.parts if part.place is not Place.BODY)
+    apart = [part for part in form.parts if part.place is not Place.BODY]
+    yield from (_of_part(part, form.http.paged, speech.usual) for part in apart)
     yield from (_parameter(part.raw, RawPath, None) for part in form.parts if part.raw is not None)
     if form.http.of_moments:
         yield _parameter(_AT, At, None)
@@ -193,9 +196,11 @@ def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
         yield _parameter(DATA, body) if is_needed else _parameter(DATA, body | None, None)
 
 
-def _of_part(part: Part) -> Parameter:
+def _of_part(part: Part, paged: Paged | None, usual: Mapping[str, Any]) -> Parameter:
     is_needed = (part.default is REQUIRED and part.raw is None) or part.place is Place.PATH
     kind = part.shape.wire if is_needed else part.shape.wire | None
+    if not is_needed and (said := _described(part, paged, usual.get(part.wire))):
+        kind = Annotated[kind, Meta(extra_json_schema=said)]
     if part.header is not None:
         kind = Annotated[kind, Made(_either(part.wire, part.header))]
     elif part.place is Place.HEADER:
@@ -204,6 +209,20 @@ def _of_part(part: Part) -> Parameter:
         kind = Annotated[kind, Query(part.wire)]
     name = part.wire if _is_name(part.wire) else part.name
     return _parameter(name, kind, Parameter.empty if is_needed else None)
+
+
+def _described(part: Part, paged: Paged | None, usual: object) -> dict[str, Any]:
+    """Returns what is known of a value beside its type: what it is unsaid, and how large it is."""
+    said, default, send = dict[str, Any](), part.default, part.shape.send
+    if paged is not None and part.name == _LIMIT:
+        said |= {"minimum": 1, "maximum": paged.most}
+        default = paged.usual if default is None else default
+    elif part.most is not None:
+        said["maximum"] = part.most
+    if default is not None and send is not None:
+        default = send(default)
+    unsaid = default if usual is None else usual
+    return {**said, "default": unsaid} if isinstance(unsaid, str | int | float) else said
 
 
 def _wires(form: Form) -> dict[str, str]:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from holdfast.errors import shorten
 from holdfast.operations.operation import Paged
 from holdfast.server.problems import Refused, Unfit
 
@@ -16,7 +15,7 @@ class UnknownCursor(Refused):
     hint = "Pass the id of the last item that you saw, or begin again without it."
 
     def __init__(self, cursor: str) -> None:
-        super().__init__(f"starting_after is the id of an item, and {shorten(cursor)} is none")
+        super().__init__(Paged.refusal(cursor))
         self.param = "starting_after"
 
 
@@ -36,7 +35,7 @@ def part_of(
 ) -> tuple[list[Any], bool]:
     """Returns a part of a list, and whether there is more: one too many is asked for."""
     size = page_size(asked.limit, usual=paged.usual, most=paged.most)
-    cursor = None if paged.cursor is None else getattr(asked, paged.cursor)
+    cursor = paged.cursor_of(asked)
     if cursor == "":  # Said, and empty: the list begins.
         asked, cursor = replace(asked, **{str(paged.cursor): None}), None
     try:

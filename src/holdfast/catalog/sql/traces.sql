@@ -168,6 +168,7 @@ WHERE n.tenant_id = :tenant_id AND t.created_at >= :since AND t.session_id IS NO
 SELECT t.namespace_id, n.name, t.session_id, t.details
 FROM namespaces n JOIN journal t ON t.namespace_id = n.id
 WHERE n.id = :namespace_id AND t.action = 'state.rolled_back' AND t.created_at >= :since
+  AND t.kind <> 'added'
   AND t.action <> 'state.updated' AND t.action <> 'turn.added'
   AND (CAST(:agent_id AS TEXT) IS NULL OR t.agent_id = :agent_id)
 
@@ -175,5 +176,6 @@ WHERE n.id = :namespace_id AND t.action = 'state.rolled_back' AND t.created_at >
 SELECT t.namespace_id, n.name, t.session_id, t.details
 FROM namespaces n JOIN journal t ON t.namespace_id = n.id
 WHERE n.tenant_id = :tenant_id AND t.action = 'state.rolled_back' AND t.created_at >= :since
+  AND t.kind <> 'added'
   AND t.action <> 'state.updated' AND t.action <> 'turn.added'
   AND (CAST(:agent_id AS TEXT) IS NULL OR t.agent_id = :agent_id)

@@ -64,7 +64,7 @@ class _Chain(Part):
         self._handle = handle
 
     def _list(self, asked: TraceChoice, *, with_content: bool = False) -> TraceList:
-        check_limit(asked.limit)
+        most = check_limit(asked.limit)
         wanted = TraceFilter(
             session_id=asked.session_id,
             action=None if asked.action is None else normalise(asked.action),
@@ -84,7 +84,7 @@ class _Chain(Part):
                     return []
                 wanted = msgspec.structs.replace(wanted, namespace_id=head.namespace_id)
             wanted = self._between(transaction, wanted, asked)
-            found = transaction.list_traces(self._tenant_id, wanted, most=asked.limit)
+            found = transaction.list_traces(self._tenant_id, wanted, most=most)
             in_order(found, _place_of)
             if head is not None and is_all:
                 _check_gaps(
@@ -92,7 +92,7 @@ class _Chain(Part):
                     head,
                     found,
                     is_newest=wanted.until == TraceFilter().until,
-                    is_oldest=asked.after is None and len(found) < asked.limit,
+                    is_oldest=asked.after is None and len(found) < most,
                 )
             shown = self._shown(transaction, found)
             return self._with_content(transaction, shown) if with_content else shown
@@ -180,8 +180,7 @@ class _Chain(Part):
         if seen is not None:
             last = self._find(transaction, seen)
             if last is None:
-                message = f"starting_after is the id of a trace, and {seen!r} is none"
-                raise InvalidValue(message)
+                raise TraceNotFound(seen)
             until = min(until, _place_of(last))
         since = wanted.since_us if asked.after is None else _us("after", asked.after)
         return msgspec.structs.replace(wanted, since_us=since, until=until)

@@ -131,11 +131,14 @@ def check_answer(limits: Limits, sizes: Iterable[int]) -> None:
         raise TooLarge(message)
 
 
-def check_limit(limit: int | None) -> None:
-    """Raises `InvalidValue` for a number of things to list that is below none."""
-    if limit is not None and not 0 <= limit <= MOST:
-        message = f"limit is a number from 0 to {MOST}, or None for all"
+def check_limit(limit: int | None, *, takes_none: bool = True) -> int:
+    """Returns how many things to list; raises `InvalidValue` for a number that is below none."""
+    if limit is None:
+        return MOST
+    if not 0 <= limit <= MOST:
+        message = f"limit is a number from 0 to {MOST}{', or None for all' * takes_none}"
         raise InvalidValue(message)
+    return limit
 
 
 def check_quota(head: Head, more: Size) -> None:

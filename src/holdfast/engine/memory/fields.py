@@ -1,6 +1,5 @@
 """What a memory's fields may hold, and the words that it is found by."""
 
-import math
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -55,12 +54,6 @@ def check_tags(tags: Iterable[str]) -> str:
 def check_metadata(metadata: dict[str, Any] | None) -> str:
     """Returns metadata as JSON that comes back equal."""
     return object_text("metadata", metadata, max_bytes=MAX_METADATA_BYTES)
-
-
-def check_threshold(threshold: float) -> None:
-    """Raises if this is no score."""
-    if not (math.isfinite(threshold) and 0 <= threshold <= 1):
-        raise InvalidValue("threshold is a number from 0 to 1")
 
 
 def terms_of(memory: MemoryRow) -> str:

@@ -213,7 +213,7 @@ class Sessions(Part):
 
     @does(GetContext)
     def get_context(self, wanted: GetContext) -> SessionContext:
-        check_limit(wanted.memory_limit)
+        check_limit(wanted.memory_limit, takes_none=False)
         session, version = lifecycle.get(self._handle, wanted.session_id)
         seen = seen_by(session.id, session.user_id)
         found = relevant(self._handle, seen, query=wanted.query, most=wanted.memory_limit)

@@ -88,7 +88,7 @@ class Entities(Part):
 
     @does(ListEntities)
     def list(self, wanted: ListEntities) -> EntityList:
-        check_limit(wanted.limit)
+        most = check_limit(wanted.limit)
         check_text("session id", wanted.session_id, max_chars=MAX_NAME_CHARS)
         check_text("entity type", wanted.entity_type, max_chars=MAX_NAME_CHARS)
         with self._handle.context.catalog.read() as transaction:
@@ -105,7 +105,7 @@ class Entities(Part):
                 session_id=wanted.session_id,
                 entity_type=wanted.entity_type,
                 before=before,
-                most=wanted.limit,
+                most=most,
             )
         return [_to_entity(row) for row in rows]
 

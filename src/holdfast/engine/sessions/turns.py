@@ -120,8 +120,6 @@ def page(
     """Returns turns of the conversation as it stands, from behind one that was seen on."""
     limit, starting_after, order = wanted.limit, wanted.starting_after, wanted.order
     check_limit(limit)
-    if order not in ("asc", "desc"):
-        raise InvalidValue("order is 'asc' or 'desc'")
     after, before = 0, None
     if starting_after is not None:
         cursor = find_visible(transaction, tenant_id, session, starting_after)

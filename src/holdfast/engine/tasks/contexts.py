@@ -30,6 +30,7 @@ from holdfast.ids import IdMaker
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.changes import Restored
 from holdfast.operations.snapshots import MAX_LABEL_CHARS, MAX_TEXT_CHARS
+from holdfast.operations.tasks import StartTask
 from holdfast.running import Runs, check_function, ending, failure_in, sees, text_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -100,8 +101,10 @@ class Tasks:
 
         With `runs`, a task whose own is what lies between its snapshots is noted there.
         """
-        check_text("label", name[:MAX_LABEL_CHARS], max_chars=MAX_LABEL_CHARS)
-        self._place, self._name, self._ids = place, name[:MAX_LABEL_CHARS], ids
+        asked = StartTask(name, rollback_on_failure=rollback_on_failure)
+        self._name = asked.name[:MAX_LABEL_CHARS]
+        check_text("label", self._name, max_chars=MAX_LABEL_CHARS)
+        self._place, self._ids = place, ids
         self._rolls_back, self._handle = rollback_on_failure, handle
         self._directory, self._noted = directory, runs
         self._runs = Runs[Task]()

@@ -167,7 +167,7 @@ class TaskLife:
             found = None if head is None else transaction.find_task(head.namespace_id, task_id)
         if found is None:
             raise TaskNotFound(task_id)
-        return found
+        return replace(found, namespace=self._handle.name)
 
     def _end(self, ended: TaskRun, action: str, reason: str) -> None:
         """Takes the snapshot of a task's end, unless somebody else has ended it by then."""

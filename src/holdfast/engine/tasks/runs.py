@@ -6,6 +6,8 @@ same twice changes nothing: clients repeat themselves. How tasks begin and end i
 
 from typing import Final
 
+from msgspec.structs import replace
+
 from holdfast.display import Part
 from holdfast.engine.core.limits import check_limit
 from holdfast.engine.planes.handle import Handle
@@ -27,8 +29,6 @@ class TaskRuns(Part):
 
     @does(StartTask)
     def start(self, wanted: StartTask) -> TaskRun:
-        if not wanted.name:
-            raise InvalidValue("a task has a name")
         return self._life.begin(
             wanted.name,
             rolls_back=wanted.rollback_on_failure,
@@ -56,7 +56,7 @@ class TaskRuns(Part):
 
     @does(ListTasks)
     def list(self, wanted: ListTasks) -> list[TaskRun]:
-        check_limit(wanted.limit)
+        most = check_limit(wanted.limit)
         status = None if wanted.status is None else _status(wanted.status)
         seen = wanted.starting_after
         cursor = None if seen is None else self._life.get(seen)
@@ -68,9 +68,9 @@ class TaskRuns(Part):
                 head.namespace_id,
                 status=status,
                 before=None if cursor is None else (cursor.started_at, cursor.id),
-                most=wanted.limit,
+                most=most,
             )
-        return [*found]
+        return [replace(each, namespace=self._handle.name) for each in found]
 
 
 def _status(given: str) -> TaskStatus:

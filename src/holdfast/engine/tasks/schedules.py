@@ -85,6 +85,7 @@ class Schedules(Part):
             schedule = Schedule(
                 id=context.ids.schedule(),
                 namespace_id=head.namespace_id,
+                namespace=self._handle.name,
                 cadence=cadence,
                 amount=amount,
                 label=wanted.label,
@@ -102,12 +103,14 @@ class Schedules(Part):
     def list(self, _: ListSchedules) -> ScheduleList:
         with self._handle.context.catalog.read() as transaction:
             head = self._handle.find_head(transaction)
-            return [] if head is None else transaction.list_schedules(head.namespace_id)
+            found = [] if head is None else transaction.list_schedules(head.namespace_id)
+        return [self._named(each) for each in found]
 
     @does(GetSchedule)
     def get(self, wanted: GetSchedule) -> Schedule:
         with self._handle.context.catalog.read() as transaction:
-            return _get(transaction, self._handle.find_head(transaction), wanted.schedule_id)
+            found = _get(transaction, self._handle.find_head(transaction), wanted.schedule_id)
+        return self._named(found)
 
     @does(UpdateSchedule)
     def update(self, wanted: UpdateSchedule) -> Schedule:
@@ -131,7 +134,7 @@ class Schedules(Part):
             if new != old:
                 transaction.change_schedule(new)
                 append(transaction, context, head, _told("schedule.updated", new))
-        return new
+        return self._named(new)
 
     @does(DeleteSchedule)
     def delete(self, wanted: DeleteSchedule) -> None:
@@ -142,6 +145,9 @@ class Schedules(Part):
             schedule = _get(transaction, head, wanted.schedule_id)
             transaction.delete_schedule(schedule.namespace_id, schedule.id)
             append(transaction, context, head, _told("schedule.deleted", schedule))
+
+    def _named(self, schedule: Schedule) -> Schedule:
+        return replace(schedule, namespace=self._handle.name)
 
     def _locked(self, transaction: Transaction, schedule_id: str) -> Head:
         head = self._handle.find_and_lock(transaction)

@@ -25,7 +25,7 @@ from holdfast.engine.timeline.diff import collect_changes, iter_changes, timeles
 from holdfast.engine.timeline.head import Move, advance, replacing
 from holdfast.engine.timeline.restore import present
 from holdfast.entries import decode_entry
-from holdfast.errors import InvalidValue, MergeConflict
+from holdfast.errors import MergeConflict
 from holdfast.ids import ObjectId
 from holdfast.model.basics import Head, Kind, Plane, Size
 from holdfast.model.changes import Changes, MergeResult
@@ -61,8 +61,6 @@ def merge_from(
     handle: Handle, other: Handle, *, prefer: Prefer | None = None, note: Note | None = None
 ) -> MergeResult:
     """Merges another namespace into this one; one of the two must be a fork of the other."""
-    if prefer not in (None, "ours", "theirs"):
-        raise InvalidValue("prefer is 'ours', 'theirs' or left out")
 
     def plan(transaction: Transaction, folded: Folded) -> Move[Changes]:
         theirs = fold(transaction, other, other.get_head(transaction), folded.stage)

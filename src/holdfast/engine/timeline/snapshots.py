@@ -173,13 +173,15 @@ def standing(handle: Handle) -> Standing:
     with handle.context.catalog.read() as transaction:
         head = handle.find_head(transaction)
         if head is None:
-            return Standing(exists=False, dirty=False, size=Size(), position=None)
+            return Standing(
+                namespace=handle.name, exists=False, dirty=False, size=Size(), position=None
+            )
         dirty = transaction.count_pending(head.namespace_id) > 0
         found = None
         if head.position is not None:
             with suppress(NotFound):
                 found = handle.get_snapshot(transaction, head, head.position).id
-    return Standing(exists=True, dirty=dirty, size=head.size, position=found)
+    return Standing(namespace=handle.name, exists=True, dirty=dirty, size=head.size, position=found)
 
 
 def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInfo:

@@ -101,9 +101,7 @@ def _hear_reason(exchange: Exchange) -> None:
     said["reason"] = said.get("reason") or said.get("reasoning") or said.get("x_reason")
 
 
-def _hear_turn(exchange: Exchange) -> None:
-    """A turn is shown with its states unless somebody says otherwise."""
-    exchange.said.setdefault("include_state", True)
+def _hear_turns(exchange: Exchange) -> None:
     if not exchange.said.get("starting_after"):
         exchange.said.pop("starting_after", None)
 
@@ -210,6 +208,8 @@ _CHANGE: Final = Speech(
     optional=frozenset({"state"}),
     hears=_hear_state,
 )
+_SHOWN: Final = {"include_state": True}
+"""A turn is shown with its states unless somebody says otherwise."""
 _VERSIONS: Final = Speech(tells={**_LIST, "current_version": Answered(int, _newest)})
 
 OPERATIONS: Final[Mapping[type[Operation[Any]], list[Speech]]] = {
@@ -261,8 +261,8 @@ OPERATIONS: Final[Mapping[type[Operation[Any]], list[Speech]]] = {
         )
     ],
     AddTurn: [Speech(shows=_with_states)],
-    GetTurn: [Speech(hears=_hear_turn)],
-    ListTurns: [Speech(hears=_hear_turn, tells=_LIST)],
+    GetTurn: [Speech(usual=_SHOWN)],
+    ListTurns: [Speech(usual=_SHOWN, hears=_hear_turns, tells=_LIST)],
 }
 
 

@@ -46,40 +46,28 @@ TRACE: Final[Shape] = Dialect(VALUES).shape_of(TraceInfo)
 """How a trace is told where it stands in answers about something else."""
 
 
-def _hear_content(exchange: Exchange) -> None:
-    exchange.said.setdefault("with_content", True)
-
-
 def _hear_times(exchange: Exchange) -> None:
     said = exchange.said
     said["created_after"] = said.get("created_after") or said.get("start_time")
     said["created_before"] = said.get("created_before") or said.get("end_time")
 
 
-def _hear_list(exchange: Exchange) -> None:
-    _hear_content(exchange)
-    _hear_times(exchange)
-
-
-def _hear_list_of_session(exchange: Exchange) -> None:
-    _hear_list(exchange)
-    exchange.said.setdefault("limit", LISTED_OF_SESSION)
-
-
 _TAKES: Final = {"start_time": str, "end_time": str}
 _TELLS: Final = {"object": always("list")}
+_USUAL: Final = {"with_content": True}
 
 OPERATIONS: Final[Mapping[type[Operation[Any]], list[Speech]]] = {
     ListTraces: [
-        Speech(takes=_TAKES, hears=_hear_list, tells=_TELLS),
+        Speech(takes=_TAKES, usual=_USUAL, hears=_hear_times, tells=_TELLS),
         Speech(
             paths=["/v1/traces/sessions/{session_id}/traces", "/v1/sessions/{session_id}/traces"],
             name="list_traces_of_session",
             takes=_TAKES,
-            hears=_hear_list_of_session,
+            usual=_USUAL | {"limit": LISTED_OF_SESSION},
+            hears=_hear_times,
             tells=_TELLS,
         ),
     ],
-    GetTrace: [Speech(hears=_hear_content)],
+    GetTrace: [Speech(usual=_USUAL)],
     ListWorkspaceTraces: [Speech(takes=_TAKES, hears=_hear_times, tells=_TELLS)],
 }
