@@ -71,7 +71,7 @@ async def stream(
         namespace=visible,
         types=split_types(types or ""),
         after=after,
-        is_valid=lambda: caller.vault.keys.is_valid(caller.key.id),
+        is_valid=caller.is_valid,
     )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Stream(lines, media_type=_STREAM, headers=headers)

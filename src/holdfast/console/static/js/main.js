@@ -1,0 +1,2 @@
+const answer = await fetch("session");
+document.getElementById("app").textContent = answer.ok ? "Signed in." : "Signed out.";
