@@ -1,0 +1,383 @@
+// The timeline: what was kept, newest first, with what is true now in the first lane.
+
+import { computed, html, useEffect, useLayoutEffect, useMemo, useRef, useSignal, useState } from "../vendor/preact.js";
+import { namespaceOf } from "./api.js";
+import { failed, isBefore, kindOf, layOut, shapeOf, titleOf } from "./graph.js";
+import { Button, Chip, Failed, Icon, Kbd, Moment, Name, Rows, Said, Waiting, useKeys, useTitle } from "./parts.js";
+import * as state from "./state.js";
+import { PLANES, day, many, moment, number, plain, since, tally, total } from "./text.js";
+
+const ROW = 34;
+const ROW_TOUCH = 48;
+const NOW = "now";
+const NONE = [];
+
+// Searching: one box, of which some words mean something
+
+const TOKEN = /(?:(path|kind|actor|task|before|after):)?("[^"]*"|\S+)/g;
+
+/** Reads what was typed: `{filters}` for the server, and words for the rest. */
+export function readSearch(text) {
+  const words = [];
+  const filters = {};
+  const fields = { path: "path", kind: "kind", actor: "actor", task: "task_status" };
+  for (const [, field, quoted] of text.matchAll(TOKEN)) {
+    const value = quoted.replace(/^"|"$/g, "");
+    if (field === "path") filters.path = `workspace/${value}`;
+    else if (fields[field]) filters[fields[field]] = value;
+    else if (field) filters[field === "before" ? "until" : "since"] = /^\d{4}-\d\d-\d\d$/.test(value) ? `${value}T00:00:00Z` : value;
+    else if (value === "pinned") filters.pinned = true;
+    else words.push(value);
+  }
+  if (words.length) filters.q = words.join(" ");
+  return filters;
+}
+
+const KINDS = [
+  ["", "All kinds"],
+  ["task:failed", "Failed tasks"],
+  ["task:completed", "Finished tasks"],
+  ["kind:restore", "Went back"],
+  ["kind:undo", "Undone"],
+  ["kind:merge", "Merged"],
+  ["pinned", "Pinned"],
+];
+
+const quoted = (text) => (/\s/.test(text) ? `"${text}"` : text);
+const without = (q, pattern) => q.replace(pattern, "").trim();
+const KIND_WORDS = /(?:^|\s)(?:task:\w+|kind:\w+|pinned)(?=\s|$)/g;
+const ACTOR_WORDS = /(?:^|\s)actor:(?:"[^"]*"|\S+)/g;
+
+function Search({ q, search, actors }) {
+  const box = useRef(null);
+  const typed = useRef(null);
+  useKeys((key) => key === "/" && (box.current.focus(), box.current.select(), true), []);
+  const onInput = (event) => {
+    const { value } = event.currentTarget;
+    clearTimeout(typed.current);
+    typed.current = setTimeout(() => search(value), 250);
+  };
+  const kind = (q.match(KIND_WORDS) ?? [""]).at(-1).trim();
+  const actor = /actor:("[^"]*"|\S+)/.exec(q)?.[1].replace(/^"|"$/g, "") ?? "";
+  return html`<div class="search" role="search">
+    <label class="box"><${Icon} name="search" /><span class="hidden">Search the timeline</span>
+      <input ref=${box} type="search" value=${q} placeholder="Search label, task, actor or path:src/shop/cart.py" maxlength="400"
+        spellcheck="false" autocomplete="off" onInput=${onInput}
+        onKeyDown=${(event) => event.key === "Escape" && (search(""), (event.currentTarget.value = ""), event.currentTarget.blur())} />
+      <${Kbd} name="/" />
+    </label>
+    <select aria-label="Kind" value=${KINDS.some(([value]) => value === kind) ? kind : ""}
+      onChange=${(event) => search(`${without(q, KIND_WORDS)} ${event.currentTarget.value}`.trim())}>
+      ${KINDS.map(([value, name]) => html`<option value=${value}>${name}</option>`)}
+    </select>
+    ${actors.length > 1 && html`<select class="by" aria-label="Actor" value=${actor}
+      onChange=${(event) => search(`${without(q, ACTOR_WORDS)} ${event.currentTarget.value && `actor:${quoted(event.currentTarget.value)}`}`.trim())}>
+      <option value="">Every actor</option>
+      ${actors.map((name) => html`<option value=${name}>${plain(name)}</option>`)}
+    </select>`}
+  </div>`;
+}
+
+// Drawing
+
+const X = (lane) => 16 + lane * 16;
+
+function Node({ shape, lane, y, tone }) {
+  const x = X(lane);
+  if (shape === "filled") return html`<circle class=${tone} cx=${x} cy=${y} r="5.500" />`;
+  if (shape === "ring") return html`<circle class=${`${tone} hollow`} cx=${x} cy=${y} r="4.500" />`;
+  if (shape === "square") return html`<rect class=${`${tone} hollow`} x=${x - 4.5} y=${y - 4.5} width="9" height="9" />`;
+  if (shape === "diamond") return html`<g class=${`${tone} hollow`}><path d=${`M${x} ${y - 6.5}l6.500 6.500-6.500 6.500-6.500-6.500z`} /><circle class="dot" cx=${x} cy=${y} r="1.300" /></g>`;
+  if (shape === "cross") return html`<g class="failed hollow"><circle cx=${x} cy=${y} r="6.500" /><path d=${`M${x - 2.2} ${y - 2.2}l4.400 4.400m0-4.400l-4.400 4.400`} /></g>`;
+  return html`<g class="went hollow"><circle cx=${x} cy=${y} r="6.500" /><path d=${`M${x - 0.6} ${y - 3}l-2.400 2.400 2.400 2.400M${x - 3} ${y - 0.6}h3.800a1.900 1.900 0 0 1 0 3.800h-1.200`} /></g>`;
+}
+
+/** One row's part of the graph. */
+function Lanes({ entry, height }) {
+  const middle = height / 2;
+  const beside = (at, from, until) => html`<path class="beside" d=${`M${X(at)} ${from}V${until}`} />`;
+  return html`<svg class="lanes" width="56" height=${height} viewBox=${`0 0 56 ${height}`} aria-hidden="true">
+    ${entry.above && html`<path class=${`spine ${entry.above}`} d=${`M${X(0)} 0V${middle}`} />`}
+    ${entry.below && html`<path class=${`spine ${entry.below}`} d=${`M${X(0)} ${middle}V${height}`} />`}
+    ${entry.past?.map((at) => beside(at, 0, height))}
+    ${entry.joins?.map((at) => at === entry.lane ? beside(at, 0, middle) : html`<path class="beside" d=${`M${X(at)} 0C${X(at)} ${middle * 0.7} ${X(entry.lane)} ${middle * 0.4} ${X(entry.lane)} ${middle}`} />`)}
+    ${entry.hangs && beside(entry.lane, middle, height)}
+    ${entry.shape && html`<${Node} shape=${entry.shape} lane=${entry.lane} y=${middle} tone=${entry.isTrue ? "true" : "beside"} />`}
+  </svg>`;
+}
+
+export const Chips = ({ entry, row }) => html`
+  ${failed(row) && html`<${Chip} tone="failed">failed<//>`}
+  ${row.task?.status === "running" && !isBefore(row) && html`<${Chip} tone="live" icon="play">running<//>`}
+  ${entry && isTakenBack(entry) && html`<${Chip}>taken back<//>`}
+  ${entry?.kept && html`<${Chip} title="What was there before is kept as this snapshot">kept #${entry.kept.number}<//>`}
+  ${row.partial && html`<${Chip} tone="warn" icon="warn" title="Something could not be captured">partial<//>`}
+  ${row.forks?.length > 0 && html`<${Chip} icon="fork" title=${row.forks.map(plain).join(", ")}>${many(row.forks.length, "fork")}<//>`}
+  ${row.pinned && html`<span class="pinned" title="Pinned: kept until it is unpinned"><${Icon} name="pin" size="14" /><span class="hidden">pinned</span></span>`}`;
+
+const isTakenBack = (entry) => !entry.isTrue && entry.shape !== "arrow" && entry.shape !== "square";
+
+export const Counts = ({ changes }) => html`<span class="counts">${PLANES.map(([plane, title, icon]) => {
+  const count = total(changes?.[plane]);
+  return count > 0 && html`<span title=${`${title}: ${tally(changes[plane])}`}><${Icon} name=${icon} size="13" />${number(count)}</span>`;
+})}</span>`;
+
+export const actorOf = (row) => row.actor_name ?? row.actor ?? "";
+
+/** All that a row shows, as one sentence for a reader. */
+function sentence(entry, row, find) {
+  const said = [kindOf(row), plain(titleOf(row, find))];
+  if (isTakenBack(entry)) said.push("taken back");
+  if (row.pinned) said.push("pinned");
+  for (const [plane, title] of PLANES) if (total(row.changes?.[plane])) said.push(`${title.toLowerCase()} ${tally(row.changes[plane])}`);
+  if (actorOf(row)) said.push(`by ${plain(actorOf(row))}`);
+  said.push(`#${row.number}`, moment(row.created_at));
+  return said.join(", ");
+}
+
+function Row({ entry, find, height, isChosen, isNew, place, choose, open }) {
+  const { row } = entry;
+  const isDim = !entry.isTrue || entry.shape === "arrow" || entry.shape === "diamond" || isBefore(row);
+  return html`<div id=${`row-${row.snapshot_id}`} role="option" aria-selected=${isChosen ? "true" : "false"}
+    aria-label=${sentence(entry, row, find)} aria-posinset=${place} aria-setsize="-1"
+    class=${`row ${isDim ? "dimmed" : ""} ${isChosen ? "chosen" : ""} ${isNew ? "fresh" : ""}`}
+    onClick=${choose} onDblClick=${open}>
+    <${Lanes} entry=${entry} height=${height} />
+    <span class="what"><span class="title"><bdi><${Said} text=${titleOf(row, find)} /></bdi></span><span class="chips"><${Chips} entry=${entry} row=${row} /></span></span>
+    <span class="actor" title=${plain(actorOf(row))}><bdi><${Said} text=${actorOf(row)} /></bdi></span>
+    <${Counts} changes=${row.changes} />
+    <${Moment} at=${row.created_at} />
+  </div>`;
+}
+
+export const pendingWords = ({ pending, dirty }) =>
+  pending ? `${number(pending.count)}${pending.more ? "+" : ""} ${pending.count === 1 && !pending.more ? "change" : "changes"} not in a snapshot yet` : dirty ? "changes not in a snapshot yet" : "all of it is kept";
+
+function NowRow({ known, height, isChosen, choose }) {
+  const task = known.running[0];
+  const more = known.running.length - 1;
+  const name = `Now, ${task ? `running: ${plain(task.name)}, ` : ""}${pendingWords(known)}`;
+  return html`<div id="row-now" role="option" aria-selected=${isChosen ? "true" : "false"} aria-label=${name} aria-posinset="1" aria-setsize="-1"
+    class=${`row now ${isChosen ? "chosen" : ""}`} onClick=${choose}>
+    <svg class="lanes" width="56" height=${height} viewBox=${`0 0 56 ${height}`} aria-hidden="true">
+      ${known.rows.length > 0 && html`<path class="spine dashed" d=${`M${X(0)} ${height / 2 + 6}V${height}`} />`}
+      <circle class="true hollow dashed" cx=${X(0)} cy=${height / 2} r="5.500" />
+    </svg>
+    <span class="what"><span class="title">Now</span>
+      ${task && html`<${Chip} tone="live" icon="play" title=${`Running for ${since(task.started_at)}`}><bdi><${Said} text=${task.name} /></bdi>${more > 0 ? ` and ${more} more` : ""}<//>`}
+      <span class="quiet">${pendingWords(known)}</span></span>
+    ${known.pending && html`<span class="counts"><span><${Icon} name="file" size="13" />${number(known.pending.count)}${known.pending.more ? "+" : ""}</span></span>`}
+  </div>`;
+}
+
+// The screen
+
+/** Rows and headings of days, in one list of places of the same height. */
+function placesOf(entries, hasNow, days) {
+  const places = hasNow ? [{ id: NOW }] : [];
+  let before = null;
+  for (const entry of entries) {
+    const on = entry.day;
+    if (on !== before) {
+      const above = places.at(-1)?.entry;
+      places.push({ id: `day-${on}`, day: on, count: days.get(on), entry: { past: above?.open ?? [], above: above ? above.below : "dashed", below: above ? above.below : "dashed" } });
+      before = on;
+    }
+    places.push({ id: entry.row.snapshot_id, entry, row: entry.row });
+  }
+  return places;
+}
+
+/** All that follows from the rows alone: a choice or a scroll does not work it out again. */
+function arrange(rows, { isFound, ...how }) {
+  const entries = isFound
+    ? rows.map((row) => ({ row, lane: 0, isTrue: true, shape: shapeOf(row) }))
+    : layOut(rows, how);
+  const days = new Map();
+  for (const entry of entries) {
+    entry.day = day(entry.row.created_at);
+    days.set(entry.day, (days.get(entry.day) ?? 0) + 1);
+  }
+  const places = placesOf(entries, !isFound, days);
+  const options = places.filter((place) => !place.day);
+  options.forEach((place, index) => (place.place = index + 1));
+  return { entries, places, options };
+}
+
+export const chosenId = computed(() => state.route.value.query.get("sel"));
+
+/** Chooses a row: the address says it, and nothing else changes. */
+export function choose(id, { push = false } = {}) {
+  const { namespace, query } = state.route.value;
+  state.go(state.to(["n", namespace, "timeline"], { q: query.get("q"), sel: id }), { replace: !push });
+}
+
+function useFound(namespace, q, turn) {
+  const [found, put] = useState(null);
+  const from = useRef(null);
+  useEffect(() => {
+    if (!q) return put(null);
+    const stop = new AbortController();
+    from.current?.abort();
+    from.current = stop;
+    const filters = readSearch(q);
+    const look = async (before, rows) => {
+      put((was) => ({ ...was, q, rows, loading: true, failure: null }));
+      try {
+        const page = await namespaceOf(namespace).timeline({ ...filters, limit: 200, before }, stop.signal);
+        const all = [...rows, ...page.snapshots];
+        put({ q, rows: all, loading: false, to: page.searched_to, total: page.total, more: page.next_before ? () => look(page.next_before, all) : null });
+      } catch (failure) {
+        if (!stop.signal.aborted) put({ q, rows, loading: false, failure });
+      }
+    };
+    look(undefined, []);
+    return () => stop.abort();
+  }, [namespace, q, turn]);
+  return found;
+}
+
+export function Timeline({ Details }) {
+  const { namespace, query } = state.route.value;
+  const q = query.get("q") ?? "";
+  const known = state.timeline.value;
+  const heading = useRef(null);
+  const list = useRef(null);
+  const fresh = useSignal(0);
+  const newest = useRef(null);
+  const found = useFound(namespace, q, known?.rows[0]?.snapshot_id);
+  useTitle(`${namespace} timeline`, heading);
+  const height = state.isPhone.value ? ROW_TOUCH : ROW;
+  const search = (text) => state.go(state.to(["n", namespace, "timeline"], { q: text, sel: chosenId.value }), { replace: true });
+
+  const rows = (found ? found.rows : known?.rows) ?? NONE;
+  const byId = useMemo(() => new Map([...(known?.rows ?? NONE), ...rows].map((row) => [row.snapshot_id, row])), [known?.rows, rows]);
+  const find = (id) => byId.get(id);
+  const { entries, places, options } = useMemo(
+    () => arrange(rows, { isFound: Boolean(found), position: known?.position, all: state.housekeeping.value, isWhole: !known?.hasMore }),
+    [rows, Boolean(found), known?.position, known?.hasMore, state.housekeeping.value, day(new Date().toISOString())],
+  );
+  const asked = chosenId.value ?? (state.isPhone.value ? null : rows[0]?.snapshot_id ?? NOW);
+  const at = places.findIndex((place) => place.id === asked);
+  const chosen = asked === NOW ? NOW : find(asked);
+
+  // What was at the top of the window stays there when rows come in above it.
+  const anchor = useRef({ id: null, offset: 0 });
+  const note = () => {
+    const box = list.current;
+    const first = Math.floor(box.scrollTop / height);
+    anchor.current = box.scrollTop < height ? { id: null } : { id: places[first]?.id, offset: box.scrollTop - first * height };
+    if (box.scrollTop < height) fresh.value = 0;
+  };
+  const head = known?.rows[0];
+  useLayoutEffect(() => {
+    if (!list.current || !head) return;
+    const before = newest.current;
+    newest.current = { namespace, number: head.number };
+    if (before?.namespace !== namespace || head.number <= before.number || found) return;
+    const came = known.rows.filter((row) => row.number > before.number).length;
+    announce(came);
+    const { id, offset } = anchor.current;
+    const index = id ? places.findIndex((place) => place.id === id) : -1;
+    if (index < 0) return;
+    list.current.scrollTop = index * height + offset;
+    fresh.value += came;
+  }, [head?.number, namespace]);
+
+  const reveal = (index) => {
+    const box = list.current;
+    const top = index * height;
+    if (top < box.scrollTop) box.scrollTop = Math.max(0, top - height);
+    else if (top + height > box.scrollTop + box.clientHeight) box.scrollTop = top + height - box.clientHeight;
+  };
+  const move = (step) => {
+    const now = options.findIndex((place) => place.id === asked);
+    const next = options[Math.max(0, Math.min(options.length - 1, now < 0 ? 0 : now + step))];
+    if (!next) return;
+    choose(next.id);
+    reveal(places.indexOf(next));
+  };
+  const open = () => chosen && (chosen === NOW ? state.go(state.to(["n", namespace, "compare", "@...now"])) : state.go(state.to(["n", namespace, "snapshot", chosen.snapshot_id])));
+  const page = Math.max(1, Math.floor((list.current?.clientHeight ?? 400) / height) - 1);
+  const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+  const onKeyDown = (event) => {
+    if (event.key in steps && !event.ctrlKey && !event.metaKey) {
+      event.preventDefault();
+      move(steps[event.key]);
+    } else if (event.key === "Enter") {
+      if (state.isPhone.value) choose(asked, { push: true });
+      else open();
+    }
+  };
+  useKeys((key) => {
+    if (key === "j" || key === "k") return move(key === "j" ? 1 : -1), true;
+    return false;
+  });
+
+  const reach = (last) => {
+    if (found) return;
+    if (last > places.length - 60) state.loadMore();
+  };
+  const isOpen = state.isPhone.value && chosenId.value && chosen;
+  if (!known || known.namespace !== namespace) return html`<${Waiting} />`;
+  const actors = [...new Set(known.rows.map(actorOf).filter(Boolean))].slice(0, 50);
+  return html`<div class=${`split ${isOpen ? "opened" : ""}`}>
+    <section class="list" aria-label="Timeline">
+      <h2 class="hidden" tabIndex="-1" ref=${heading}>Timeline of ${plain(namespace)}</h2>
+      <${Search} q=${q} search=${search} actors=${actors} />
+      ${known.failure && html`<${Failed} failure=${known.failure} again=${state.refresh} />`}
+      ${found && html`<${Answer} found=${found} known=${known} />`}
+      ${fresh.value > 0 && html`<button type="button" class="pill" onClick=${() => ((list.current.scrollTop = 0), (fresh.value = 0))}>${fresh.value} new</button>`}
+      ${known.loading && !known.rows.length ? html`<${Waiting} what="Reading the timeline…" />` : html`<${Rows}
+        count=${places.length} height=${height} scroller=${list} reach=${reach} keep=${at}
+        class="scroll" role="listbox" tabIndex="0" aria-label=${found ? "What was found" : "Timeline, newest first"}
+        aria-activedescendant=${at >= 0 ? places[at].entry ? `row-${places[at].id}` : "row-now" : undefined}
+        onKeyDown=${onKeyDown} onScrollCapture=${note}
+        draw=${(index) => {
+          const place = places[index];
+          if (place.day) return html`<div class="day" role="presentation"><${Lanes} entry=${place.entry} height=${height} /><span>${place.day}</span><span class="dim">${many(place.count, "snapshot")}${known.hasMore && place.day === places.findLast((each) => each.day)?.day ? " or more" : ""}</span></div>`;
+          const pick = () => (choose(place.id, { push: state.isPhone.value }), list.current.focus({ preventScroll: true }));
+          if (place.id === NOW) return html`<${NowRow} known=${known} height=${height} isChosen=${asked === NOW} choose=${pick} />`;
+          return html`<${Row} entry=${place.entry} find=${find} height=${height} place=${place.place} isChosen=${place.id === asked}
+            isNew=${place.row.number > (state.firstSeen.value ?? Infinity)} choose=${pick} open=${open} />`;
+        }} />`}
+      ${!known.loading && !known.rows.length && !found && html`<${Empty} known=${known} />`}
+    </section>
+    ${(!state.isPhone.value || isOpen) && html`<aside class="pane" aria-label="Details">
+      ${isOpen && html`<${Button} class="up" icon="list" onClick=${() => history.back()}>Timeline<//>`}
+      ${chosen && Details && html`<${Details} key=${chosen === NOW ? NOW : chosen.snapshot_id} what=${chosen} find=${find} entry=${entries.find((entry) => entry.row === chosen)} />`}
+      ${!chosen && asked && !known.loading && html`<${Elsewhere} id=${asked} />`}
+    </aside>`}
+  </div>`;
+}
+
+function Elsewhere({ id }) {
+  const { namespace } = state.route.value;
+  return html`<div class="empty"><p>That moment is not among those that are listed here.</p>
+    <p><a href=${state.to(["n", namespace, "snapshot", id])}>Look for it by its id</a></p></div>`;
+}
+
+function Empty({ known }) {
+  return html`<div class="empty"><h3>No snapshots yet</h3>
+    <p>${known.dirty ? "There is something here that no snapshot holds yet." : "Nothing was ever kept here."} Keep this moment, and you can always come back to it.</p></div>`;
+}
+
+function Answer({ found, known }) {
+  const all = found.total ?? known.total;
+  const how = found.loading ? "Looking…" : `${number(found.rows.length)} found${found.more ? ` so far, looked back to #${found.to}` : all ? ` in ${many(all, "snapshot")}` : ""}`;
+  return html`<div class="bar" role="status"><span>${how}</span>
+    ${found.failure && html`<${Failed} failure=${found.failure} />`}
+    ${found.more && html`<${Button} onClick=${found.more}>Look further back<//>`}</div>`;
+}
+
+let lastSaid = 0;
+let unsaid = 0;
+
+/** Says that rows came, at most once in ten seconds. */
+function announce(count) {
+  unsaid += count;
+  if (Date.now() - lastSaid < 10000) return;
+  lastSaid = Date.now();
+  state.say(many(unsaid, "new snapshot"));
+  unsaid = 0;
+}
