@@ -71,7 +71,7 @@ export function LineText({ line }) {
     return html`<${Sign} word=${line.word} /><span class="mono clip"><${Path} text=${line.fold || "/"} /> <span class="dim">${many(line.items.length, "file")}</span></span><span class="size">${bytes(size)}</span>`;
   }
   const { change } = line;
-  return html`<${Sign} word=${change.change} /><span class="mono clip"><${Path} text=${change.name} />${isEmptyFolder(change) && html` <span class="dim">empty folder</span>`}${change.is_executable_config && html` <${Chip} tone="warn" icon="warn" title="Programs run what this file says, without being asked to">runs code<//>`}</span><span class="size">${sizes(change)}</span>`;
+  return html`<${Sign} word=${change.change} /><span class="mono clip"><${Path} text=${change.name} />${isEmptyFolder(change) && html` <span class="dim">empty folder</span>`}</span>${change.is_executable_config && html`<${Chip} tone="warn" icon="warn" title="Programs run what this file says, without being asked to">runs code<//>`}<span class="size">${sizes(change)}</span>`;
 }
 
 /** What one line is, for a reader. */

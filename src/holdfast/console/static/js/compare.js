@@ -34,7 +34,7 @@ export function List({ lines, chosen, choose, fold, tick, height, label }) {
   return html`<${Rows} class="scroll changes-list" role="group" aria-label=${label} count=${lines.length} height=${height} scroller=${box} keep=${at}
     draw=${(index) => {
       const line = lines[index];
-      const depth = line.plane ? "plane" : line.isInside ? "inside" : "single";
+      const depth = line.plane ? "group" : line.isInside ? "inside" : "single";
       const text = html`<${LineText} line=${line} />${line.plane && html`<span class="quiet">${tick ? "" : tally(line.count)} ${more(line)}</span>${tick && html`<span class="size">${number(line.items.length + Math.max(0, line.more))}</span>`}`}`;
       return html`<div class=${`pick ${depth} ${chosen === line.key ? "chosen" : ""}`}>
         ${tick?.(line)}
@@ -43,6 +43,10 @@ export function List({ lines, chosen, choose, fold, tick, height, label }) {
       </div>`;
     }} />`;
 }
+
+/** What is shown before anything is chosen: a text that changed says most. */
+export const firstOf = (lines) =>
+  lines.find((line) => line.change?.plane === "files" && line.change.change === "changed") ?? lines.find((line) => line.change);
 
 export const lineHeight = () => (state.isPhone.value ? 40 : 30);
 
@@ -84,7 +88,7 @@ export function Compare() {
   const page = answer.value;
   const counts = countsOf(page.changes, page.counts);
   const lines = linesOf(page.changes, counts, folds);
-  const line = lines.find((each) => each.key === chosen) ?? (state.isPhone.value ? null : lines.find((each) => each.change));
+  const line = lines.find((each) => each.key === chosen) ?? (state.isPhone.value ? null : firstOf(lines));
   const runs = running(page.changes);
   return html`<div class="compare">
     <header class="head"><h2 tabIndex="-1" ref=${heading}>What changed</h2><${Ends} old=${ends.value[0]} now=${ends.value[1]} />
@@ -100,5 +104,5 @@ export function Compare() {
 export function Ends({ old, now, words }) {
   const find = (id) => state.timeline.value?.rows.find((row) => row.snapshot_id === id);
   const end = (row) => row ? html`<span class="end"><strong>#${row.number} <${Name} text=${titleOf(row, find)} most="60" /></strong> <${Moment} at=${row.created_at} long /></span>` : html`<span class="end"><strong>Now</strong> ${words ?? ""}</span>`;
-  return html`<p class="way">${end(old)}<span class="arrow"><${Icon} name="go" /><span class="hidden">to</span></span>${end(now)}</p>`;
+  return html`<p class="way">${end(old)}<span class="arrow"><${Icon} name="arrow" /><span class="hidden">to</span></span>${end(now)}</p>`;
 }

@@ -126,12 +126,12 @@ function Pieces({ line }) {
 
 const pad = (value, width = 5) => String(value ?? "").padStart(width);
 
-function Line({ line, side }) {
+function Line({ line, side, paint }) {
   const tag = line.kind === "+" ? "ins" : line.kind === "-" ? "del" : "span";
   const sign = { "+": "+", "-": "−", "@": " ", "\\": " " }[line.kind] ?? " ";
   const mark = line.kind === "@" ? `${pad("…")}${side ? "" : pad("…")}  ` : side ? `${pad(side === "old" ? line.old : line.now)} ${sign}` : `${pad(line.old)}${pad(line.now)} ${sign}`;
   const kinds = { "+": "came", "-": "gone", "@": "hunk", "\\": "hunk", " ": "" };
-  return html`<${tag} class=${`l ${kinds[line.kind]}`} data-n=${mark}><${Pieces} line=${line} />${"\n"}<//>`;
+  return html`<${tag} class=${`l ${kinds[line.kind]}`} data-n=${mark}><${Pieces} line=${line} paint=${paint} />${"\n"}<//>`;
 }
 
 const NOTHING = { kind: " ", text: "", old: null, now: null, isFiller: true };
@@ -154,32 +154,33 @@ export function sideBySide(lines) {
   return rows;
 }
 
-function Lines({ lines, name }) {
+function Lines({ lines, name, paint }) {
   const style = state.diffStyle.value;
   const pairs = useMemo(() => (style === "split" ? sideBySide(lines) : null), [lines, style]);
   if (pairs) {
     const seen = pairs.slice(0, MOST_PLAIN / 2);
     return html`<div class="code two" tabIndex="0" role="region" aria-label=${`Changes of ${plain(name)}, side by side`}>
-      ${["old", "now"].map((side, index) => html`<div class="side">${seen.map((pair, at) => html`<${Line} key=${at} line=${pair[index]} side=${side} />`)}</div>`)}
+      ${["old", "now"].map((side, index) => html`<div class="side">${seen.map((pair, at) => html`<${Line} key=${at} line=${pair[index]} side=${side} paint=${paint} />`)}</div>`)}
       ${pairs.length > seen.length && html`<p class="quiet">The first ${number(seen.length)} lines are side by side; Unified shows all ${number(lines.length)}.</p>`}
     </div>`;
   }
   const about = { role: "region", tabIndex: "0", "aria-label": `Changes of ${plain(name)}` };
-  if (lines.length > MOST_PLAIN) return html`<${Rows} ...${about} class="code far" count=${lines.length} height=${LINE} extra=${20} draw=${(index) => html`<${Line} line=${lines[index]} />`} />`;
-  return html`<div class="code" ...${about}>${lines.map((line, at) => html`<${Line} key=${at} line=${line} />`)}</div>`;
+  if (lines.length > MOST_PLAIN) return html`<${Rows} ...${about} class="code far" count=${lines.length} height=${LINE} extra=${20} draw=${(index) => html`<${Line} line=${lines[index]} paint=${paint} />`} />`;
+  return html`<div class="code" ...${about}>${lines.map((line, at) => html`<${Line} key=${at} line=${line} paint=${paint} />`)}</div>`;
 }
 
 /** Shows lines, all of them or the first; with words marked and colours, once those are there. */
 export function Shown({ diff, name }) {
   const [all, setAll] = useState(false);
-  const [, painted] = useState(0);
+  const [paint, painted] = useState(0);
   const isMuch = diff.lines.length > MOST_LINES && !all;
   const lines = useMemo(() => (isMuch ? diff.lines.slice(0, FIRST_LINES) : diff.lines), [diff, isMuch]);
   useEffect(() => {
     let isGone = false;
-    const paint = () => !isGone && painted((turn) => turn + 1);
-    markWords(lines).then(paint, () => {});
-    colours(name, lines).then((done) => done && paint(), () => {});
+    // Lines are marked as they stand: `paint` says that there is something new to draw.
+    const draw = () => !isGone && painted((turn) => turn + 1);
+    markWords(lines).then(draw, () => {});
+    colours(name, lines).then((done) => done && draw(), () => {});
     return () => (isGone = true);
   }, [lines]);
   const hidden = useMemo(() => diff.lines.some((line) => misleads(line.text)), [diff]);
@@ -187,7 +188,7 @@ export function Shown({ diff, name }) {
   return html`
     ${diff.isCoarse && html`<${Note} tone="warn" icon="warn">${COARSE}: what was not compared is shown as replaced.<//>`}
     ${hidden && html`<${Note} tone="warn" icon="warn"><strong>There are characters here that cannot be seen${turned ? ", and some that turn text around" : ""}.</strong> They are shown as marks: it may read otherwise in an editor.<//>`}
-    <${Lines} lines=${lines} name=${name} />
+    <${Lines} lines=${lines} name=${name} paint=${paint} />
     ${isMuch && html`<div class="bar"><span>The first ${FIRST_LINES} of ${number(diff.lines.length)} lines.</span><${Button} onClick=${() => setAll(true)}>Show all<//></div>`}`;
 }
 

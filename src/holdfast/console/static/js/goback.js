@@ -4,7 +4,7 @@ import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js"
 import { restored } from "./acts.js";
 import { namespaceOf } from "./api.js";
 import { countsOf, keyOf, linesOf, lineName, running } from "./changes.js";
-import { Beside, Ends, List, lineHeight, useFolds } from "./compare.js";
+import { Beside, Ends, List, firstOf, lineHeight, useFolds } from "./compare.js";
 import { titleOf } from "./graph.js";
 import { Button, Failed, Name, Note, Path, Said, Waiting, useAnswer, useTitle } from "./parts.js";
 import * as state from "./state.js";
@@ -146,7 +146,7 @@ function Preview({ seen, kept, again, cancel }) {
   };
 
   const title = failed ? html`Go back to before “<bdi><${Said} text=${titleOf(failed, find)} /></bdi>”` : target.label ? html`Go back to “<bdi><${Said} text=${target.label} /></bdi>”` : `Go back to #${target.number}`;
-  const line = lines.find((each) => each.key === chosen) ?? (state.isPhone.value ? null : lines.find((each) => each.change));
+  const line = lines.find((each) => each.key === chosen) ?? (state.isPhone.value ? null : firstOf(lines));
   const at = seen.at;
   const words = `${at ? `after #${at.number}` : ""}${standing.dirty ? `${at ? ", " : ""}with changes not in a snapshot` : ""}`;
   const pending = state.timeline.value?.namespace === namespace ? state.timeline.value.pending : null;

@@ -86,7 +86,7 @@ function Top({ openMenu }) {
   const known = state.timeline.value;
   const acts = later("acts");
   const why = state.isAway.value ? "The server cannot be reached now" : undefined;
-  const facts = known?.namespace === namespace && known.entries !== undefined;
+  const facts = namespace !== undefined && known?.namespace === namespace && known.entries !== undefined;
   return html`<header class="top">
     <${Button} class="menu" icon="menu" tone="bare" label="Menu" onClick=${openMenu} />
     ${namespace === undefined ? html`<h1>Namespaces</h1>` : html`<h1><${Name} text=${namespace} most="40" /></h1>
