@@ -2,7 +2,7 @@
 
 import { html, signal, useRef, useState } from "../vendor/preact.js";
 import { namespaceOf } from "./api.js";
-import { isBefore, failed, titleOf } from "./graph.js";
+import { failed, titleOf } from "./graph.js";
 import { Button, Name, Note, Popover, Said } from "./parts.js";
 import * as state from "./state.js";
 import { chosenId, pendingWords } from "./timeline.js";
@@ -68,7 +68,7 @@ export const pin = (row) =>
   );
 
 /** How much changed, in words: `128 changes`. */
-export const changesOf = (restored) =>
+const changesOf = (restored) =>
   many(Object.values(restored.changed ?? {}).reduce((sum, each) => sum + each, 0), "change");
 
 function sayBack(done, words, again) {

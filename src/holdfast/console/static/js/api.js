@@ -6,7 +6,7 @@
 const ROOT = new URL("../", document.baseURI);
 
 /** What went wrong, with what the server says of it; `status` is 0 where it was not reached. */
-export class Failure extends Error {
+class Failure extends Error {
   constructor(status, problem = {}) {
     super(problem.message || "The server cannot be reached.");
     this.status = status;

@@ -2,7 +2,7 @@
 
 import { html, useRef, useState } from "../vendor/preact.js";
 import { namespaceOf } from "./api.js";
-import { LineText, countsOf, lineName, linesOf, more, running } from "./changes.js";
+import { LineText, countsOf, linesOf, more, running } from "./changes.js";
 import { Runs } from "./details.js";
 import { Diff, StyleSwitch } from "./diff.js";
 import { Button, Failed, Icon, Moment, Name, Path, Rows, Waiting, useAnswer, useKeys, useTitle } from "./parts.js";
@@ -38,7 +38,7 @@ export function List({ lines, chosen, choose, fold, tick, height, label }) {
       const text = html`<${LineText} line=${line} />${line.plane && html`<span class="quiet">${tick ? "" : tally(line.count)} ${more(line)}</span>${tick && html`<span class="size">${number(line.items.length + Math.max(0, line.more))}</span>`}`}`;
       return html`<div class=${`pick ${depth} ${chosen === line.key ? "chosen" : ""}`}>
         ${tick?.(line)}
-        ${line.plane ? html`<span class="change-line">${text}</span>` : html`<button type="button" class="change-line" aria-label=${lineName(line)} aria-current=${chosen === line.key ? "true" : undefined}
+        ${line.plane ? html`<span class="change-line">${text}</span>` : html`<button type="button" class="change-line" aria-current=${chosen === line.key ? "true" : undefined}
           aria-expanded=${line.items ? (line.isOpen ? "true" : "false") : undefined} onClick=${() => (line.items ? fold(line.key) : choose(line))}>${text}</button>`}
       </div>`;
     }} />`;
@@ -104,5 +104,5 @@ export function Compare() {
 export function Ends({ old, now, words }) {
   const find = (id) => state.timeline.value?.rows.find((row) => row.snapshot_id === id);
   const end = (row) => row ? html`<span class="end"><strong>#${row.number} <${Name} text=${titleOf(row, find)} most="60" /></strong> <${Moment} at=${row.created_at} long /></span>` : html`<span class="end"><strong>Now</strong> ${words ?? ""}</span>`;
-  return html`<p class="way">${end(old)}<span class="arrow"><${Icon} name="arrow" /><span class="hidden">to</span></span>${end(now)}</p>`;
+  return html`<p class="way">${end(old)}<span class="then-end"><span class="arrow"><${Icon} name="arrow" /><span class="hidden">to</span></span>${end(now)}</span></p>`;
 }

@@ -3,10 +3,10 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import * as acts from "./acts.js";
 import { namespaceOf } from "./api.js";
-import { LineText, countsOf, lineName, linesOf, more, running } from "./changes.js";
+import { LineText, countsOf, linesOf, more, running } from "./changes.js";
 import { Diff, StyleSwitch } from "./diff.js";
 import { failed, titleOf, whyFailed } from "./graph.js";
-import { Button, Chip, Copied, Failed, Icon, Moment, Name, Note, Path, Popover, Said, Waiting, useAnswer, useKeys, useTitle } from "./parts.js";
+import { Button, Copied, Failed, Icon, Moment, Name, Note, Path, Popover, Said, Waiting, useAnswer, useKeys, useTitle } from "./parts.js";
 import * as state from "./state.js";
 import { Chips, actorOf, pendingWords } from "./timeline.js";
 import { bytes, exact, many, number, plain, since, tally, total } from "./text.js";
@@ -143,7 +143,7 @@ export function Changes({ from, to, turn }) {
       const isOpen = line.items ? line.isOpen : open === line.key;
       const press = () => (line.items ? fold(line.key) : setOpen(isOpen ? null : line.key));
       return html`<div key=${line.key} class=${`change ${isOpen ? "open" : ""} ${line.isInside ? "inside" : ""}`}>
-        <button type="button" class="change-line" aria-expanded=${isOpen ? "true" : "false"} aria-label=${lineName(line)} onClick=${press}><${LineText} line=${line} /></button>
+        <button type="button" class="change-line" aria-expanded=${isOpen ? "true" : "false"} onClick=${press}><${LineText} line=${line} /></button>
         ${isOpen && line.change && html`<div class="in-place"><${Diff} change=${line.change} from=${from} to=${to} /></div>`}
       </div>`;
     })}
@@ -234,6 +234,6 @@ export function Snapshot() {
   </div>`;
 }
 
-export const Unverified = () => html`<div class="unverified" role="alert"><h2>This could not be verified</h2>
+const Unverified = () => html`<div class="unverified" role="alert"><h2>This could not be verified</h2>
   <p>It was brought back, and what was read afterwards is not what the snapshot holds. Nothing that was there before is lost: it is the snapshot before this one.</p>
   <p>Look at what is there now before anybody goes on, and have the vault checked: <code>holdfast verify</code>.</p></div>`;

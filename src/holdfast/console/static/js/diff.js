@@ -26,7 +26,7 @@ const COARSE = "Too different to compare line by line";
  * The path is known, and may hold line breaks: what stands before the first hunk is cut off by its
  * length, not looked for. Turned around, it leads from the second text to the first.
  */
-export function readDiff(text, path, { isTurned = false } = {}) {
+function readDiff(text, path, { isTurned = false } = {}) {
   let rest = text;
   const isCoarse = rest.startsWith(COARSE);
   if (isCoarse) rest = rest.slice(rest.indexOf("\n") + 1);
@@ -74,7 +74,7 @@ const MOST_PAIRS = 400;
 const MOST_PAIR_LETTERS = 600;
 
 /** Marks which words differ in lines that stand for each other. */
-export async function markWords(lines) {
+async function markWords(lines) {
   const { diffWordsWithSpace } = await import("../vendor/jsdiff.js");
   let pairs = 0;
   for (let at = 0; at < lines.length; ) {
@@ -137,7 +137,7 @@ function Line({ line, side, paint }) {
 const NOTHING = { kind: " ", text: "", old: null, now: null, isFiller: true };
 
 /** Pairs lines for two columns. */
-export function sideBySide(lines) {
+function sideBySide(lines) {
   const rows = [];
   for (let at = 0; at < lines.length; ) {
     if (lines[at].kind === " " || lines[at].kind === "@" || lines[at].kind === "\\") {
@@ -170,7 +170,7 @@ function Lines({ lines, name, paint }) {
 }
 
 /** Shows lines, all of them or the first; with words marked and colours, once those are there. */
-export function Shown({ diff, name }) {
+function Shown({ diff, name }) {
   const [all, setAll] = useState(false);
   const [paint, painted] = useState(0);
   const isMuch = diff.lines.length > MOST_LINES && !all;

@@ -6,7 +6,7 @@ import { namespaceOf } from "./api.js";
 import { countsOf, keyOf, linesOf, lineName, running } from "./changes.js";
 import { Beside, Ends, List, firstOf, lineHeight, useFolds } from "./compare.js";
 import { titleOf } from "./graph.js";
-import { Button, Failed, Name, Note, Path, Said, Waiting, useAnswer, useTitle } from "./parts.js";
+import { Button, Failed, Note, Path, Said, Waiting, useAnswer, useTitle } from "./parts.js";
 import * as state from "./state.js";
 import { PLANES, many, number, plain, total } from "./text.js";
 

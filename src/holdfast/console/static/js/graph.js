@@ -1,7 +1,8 @@
 // What a row of the timeline is called, and where it hangs: values alone, nothing is drawn here.
 //
-// A state's origin is what it was made from: the `target` of a whole restore, undo or redo, else
-// its `parent`. The first lane is the walk from where the head stands along origins: what is true
+// A state's origin is what it was made from: the `target` of a whole restore, undo or redo, which
+// it then is equal to; what came before an operation that was taken back alone, if it is equal to
+// that; else its `parent`. The first lane is the walk from where the head stands along origins: what is true
 // now. Everything else was taken back, and hangs beside it.
 
 const WENT_BACK = new Set(["restore", "undo", "redo"]);
@@ -10,8 +11,15 @@ const LANES = 3;
 const isPart = (row) =>
   ["planes", "paths", "names", "except", "keep"].some((name) => row.detail?.[name] !== undefined);
 
-export const wentBack = (row) => WENT_BACK.has(row.kind);
-export const originOf = (row) => (wentBack(row) && !isPart(row) && row.target) || row.parent;
+const wentBack = (row) => WENT_BACK.has(row.kind);
+
+function originOf(row, find) {
+  if (!wentBack(row) || isPart(row) || !row.target) return row.parent;
+  const aim = find(row.target);
+  if (!aim || aim.root === row.root) return row.target;
+  const before = row.kind === "undo" && find(aim.parent);
+  return before && before.root === row.root ? aim.parent : row.parent;
+}
 
 export const failed = (row) =>
   row.kind === "snapshot" &&
@@ -37,7 +45,8 @@ export function titleOf(row, find) {
     return `Went back to ${where}${name ? ` · “${name}” failed` : ""}`;
   }
   if (row.kind === "restore") return isPart(row) ? `Brought back part of ${where}` : `Went back to ${where}`;
-  if (row.kind === "undo") return row.detail?.task ? "Undid a task" : "Undid the last change";
+  if (row.kind === "undo" && row.detail?.task) return `Undid ${row.task?.name ? `“${row.task.name}”` : "a task"}`;
+  if (row.kind === "undo") return aim && aim.root !== row.root ? `Undid #${aim.number} · ${titleOf(aim, () => undefined)}` : "Undid the last change";
   if (row.kind === "redo") return "Redid what was undone";
   if (row.kind === "merge") return `Merged ${row.detail?.merged ?? "a fork"}`;
   if (row.kind === "fork") return `Forked from ${row.detail?.forked_from ?? "another namespace"}`;
@@ -91,15 +100,15 @@ export function layOut(rows, { position, all = false, isWhole = false }) {
     truth.add(from);
     const row = find(from);
     if (!row) break;
-    from = originOf(row);
+    from = originOf(row, find);
   }
   const shown = rows.filter((row) => all || !folded.has(row.snapshot_id));
   const isThere = new Set(shown.map((row) => row.snapshot_id));
   // Where something hangs that was folded away, what hangs there hangs on what that was made from.
   const hangsOn = (row) => {
-    let id = originOf(row);
+    let id = originOf(row, find);
     for (let steps = 0; id && !isThere.has(id) && find(id) && steps < rows.length; steps += 1) {
-      id = originOf(find(id));
+      id = originOf(find(id), find);
     }
     return id;
   };

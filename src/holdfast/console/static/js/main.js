@@ -39,10 +39,8 @@ function later(name) {
 
 // The frame
 
-const HEALTH = { critical: "critical", warning: "warning", elevated: "elevated" };
-
 function Dot({ level }) {
-  const tone = HEALTH[level] ?? "fine";
+  const tone = ["elevated", "warning", "critical"].includes(level) ? level : "fine";
   const shapes = { fine: "M7 3.500a3.500 3.500 0 1 0 .001 0z", elevated: "M7 3l4 7.500H3z", warning: "M7 3l4 7.500H3z", critical: "M7 2.500L11.500 7 7 11.500 2.500 7z" };
   return html`<svg class=${`health ${tone}`} width="14" height="14" viewBox="0 0 14 14" role="img" aria-label=${tone === "fine" ? "healthy" : tone}><path d=${shapes[tone]} /></svg>`;
 }

@@ -1,13 +1,14 @@
 // All namespaces at a glance, and the way into one by its name.
 
 import { html, useMemo, useRef, useState } from "../vendor/preact.js";
-import { Button, Chip, Copied, Failed, Icon, Moment, Name, Note, Said, Waiting, useTitle } from "./parts.js";
+import { Button, Chip, Copied, Failed, Icon, Moment, Name, Said, Waiting, useTitle } from "./parts.js";
 import { KeyForm } from "./signin.js";
 import * as state from "./state.js";
 import { asTree } from "./graph.js";
 import { bytes, many, number, plain } from "./text.js";
 
 const SHOWN = 500;
+const LEVELS = { elevated: "warn", warning: "warn", critical: "failed" };
 
 export function Namespaces() {
   const heading = useRef(null);
@@ -32,11 +33,11 @@ export function Namespaces() {
 
 const COLUMNS = [
   ["name", "Name", (row) => row.name],
-  ["now", "Now", (row) => (row.running_tasks ?? row.running ?? 0) * 2 + (row.dirty ? 1 : 0)],
+  ["now", "Now", (row) => (row.running_tasks ?? 0) * 2 + (row.dirty ? 1 : 0)],
   ["snapshots", "Snapshots", (row) => row.snapshots ?? -1],
   ["latest", "Last moment", (row) => row.latest?.created_at ?? ""],
   ["entries", "Holds", (row) => row.size_bytes ?? -1],
-  ["rate", "Taken back", (row) => row.rate ?? row.rollbacks?.rate ?? -1],
+  ["rate", "Taken back", (row) => row.rate ?? -1],
 ];
 
 function arranged(namespaces, filter, [by, way]) {
@@ -51,7 +52,7 @@ function arranged(namespaces, filter, [by, way]) {
 function Table({ rows, order, setOrder }) {
   const [by, way] = order;
   const has = (test) => rows.some(test);
-  const columns = COLUMNS.filter(([name]) => ({ name: true, now: has((row) => row.dirty !== undefined), snapshots: has((row) => row.snapshots !== undefined), latest: has((row) => row.latest), entries: has((row) => row.size_bytes !== undefined), rate: has((row) => (row.rate ?? row.rollbacks?.rate ?? null) !== null) })[name]);
+  const columns = COLUMNS.filter(([name]) => ({ name: true, now: has((row) => row.dirty !== undefined), snapshots: has((row) => row.snapshots !== undefined), latest: has((row) => row.latest), entries: has((row) => row.size_bytes !== undefined), rate: has((row) => row.rate !== undefined) })[name]);
   return html`<div class="table-scroll" tabIndex="0" role="region" aria-label="Namespaces"><table>
     <thead><tr>${columns.map(([name, title]) => html`<th scope="col" aria-sort=${by === name ? (way > 0 ? "ascending" : "descending") : undefined}><button type="button" onClick=${() => setOrder([name, by === name ? -way : name === "name" ? 1 : -1])}>${title}${by === name ? html`<span aria-hidden="true"> ${way > 0 ? "↑" : "↓"}</span>` : ""}</button></th>`)}</tr></thead>
     <tbody>${rows.map((row) => html`<tr key=${row.name}>${columns.map(([name]) => html`<${name === "name" ? "th" : "td"} scope=${name === "name" ? "row" : undefined}><${Cell} row=${row} name=${name} /><//>`)}</tr>`)}</tbody>
@@ -59,16 +60,13 @@ function Table({ rows, order, setOrder }) {
 }
 
 function Cell({ row, name }) {
-  const running = row.running_tasks ?? row.running ?? 0;
-  const tasks = Array.isArray(running) ? running.length : running;
+  const tasks = row.running_tasks ?? 0;
   if (name === "name") return html`<a class=${`depth-${row.depth}`} href=${state.to(["n", row.name, "timeline"])}><${Name} text=${row.name} most="60" /></a>${row.forked_from && html` <span class="dim">from <${Name} text=${row.forked_from} most="40" /></span>`}`;
-  if (name === "now") return html`${tasks > 0 && html`<${Chip} tone="live" icon="play">${many(tasks, "task")} running<//>`} <span class="quiet">${row.dirty ? "changes not in a snapshot yet" : tasks ? "" : "all kept"}</span>`;
+  if (name === "now") return html`${tasks > 0 && html`<${Chip} tone="live" icon="play">${row.running ? html`<bdi><${Said} text=${row.running.name} /></bdi>${tasks > 1 ? ` and ${tasks - 1} more` : ""}` : `${many(tasks, "task")} running`}<//>`} <span class="quiet">${row.dirty ? "changes not in a snapshot yet" : tasks ? "" : "all kept"}</span>`;
   if (name === "snapshots") return number(row.snapshots ?? 0);
-  if (name === "latest") return row.latest && html`<${Moment} at=${row.latest.created_at} long /> <span class="quiet"><bdi><${Said} text=${row.latest.label ?? row.latest.kind ?? ""} /></bdi></span> <span class="dim"><bdi><${Said} text=${row.latest.actor_name ?? row.latest.actor ?? ""} /></bdi></span>`;
+  if (name === "latest") return row.latest && html`<${Moment} at=${row.latest.created_at} long /> <span class="quiet"><bdi><${Said} text=${row.latest.label ?? row.latest.kind} /></bdi></span> <span class="dim"><bdi><${Said} text=${row.latest.actor ?? ""} /></bdi></span>`;
   if (name === "entries") return html`${number(row.entries ?? 0)} <span class="dim">${bytes(row.size_bytes)}</span>`;
-  const rate = row.rate ?? row.rollbacks?.rate ?? 0;
-  const level = row.level ?? row.rollbacks?.level ?? "";
-  return html`${(rate * (rate <= 1 ? 100 : 1)).toFixed(1)} % <span class=${`chip ${level}`}>${level}</span>`;
+  return html`${(row.rate * 100).toFixed(1)} % ${row.level !== "healthy" && html`<${Chip} tone=${LEVELS[row.level] ?? "plain"}>${row.level}<//>`}`;
 }
 
 function ByName() {

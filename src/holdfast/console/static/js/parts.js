@@ -1,7 +1,7 @@
 // Small parts that every screen is made of.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
-import { letters, say, to, tell } from "./state.js";
+import { letters, say, tell } from "./state.js";
 import { cut, exact, marked, moment, plain, time } from "./text.js";
 
 export { html };
@@ -232,10 +232,6 @@ export function Rows({ count, height, draw, reach, extra = 6, keep, scroller, ..
     </div>
   </div>`;
 }
-
-/** Our own screens are links: they open in a tab of their own as any link does. */
-export const Link = ({ parts, query, children, ...rest }) =>
-  html`<a href=${to(parts, query)} ...${rest}>${children}</a>`;
 
 /** What the product is known by: something that holds fast to the ground. */
 export const Mark = ({ size = 22 }) => html`<svg class="logo" width=${size} height=${size} viewBox="0 0 24 24" aria-hidden="true"

@@ -55,7 +55,7 @@ export function SignIn() {
       ${signedOutWhy.value && html`<${Note} tone="warn" icon="warn" role="status">${signedOutWhy.value}<//>`}
       <${KeyForm} />
       <details><summary>Where do I find a key?</summary>
-        <p>On the machine that runs the server, <code>holdfast console</code> opens this page signed in. The first keys of a server are in <code>credentials.json</code> beside its vault.</p></details>
+        <p>Whoever runs the server has them: its first keys are in <code>credentials.json</code> beside its vault. A runtime key opens namespaces, an operator’s key lists them all.</p></details>
     </div>
     <${Button} class="corner" icon=${isDark.value ? "moon" : "sun"} tone="bare" label=${isDark.value ? "Light colours" : "Dark colours"} onClick=${turnTheme} />
   </main>`;

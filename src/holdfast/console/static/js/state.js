@@ -63,17 +63,11 @@ export async function findSession() {
   }
 }
 
-/** What a session may do, whatever keys it holds. */
-export function readSession(said) {
-  const keys = said.keys ?? [said];
-  const runtime = said.runtime ?? keys.find((key) => key.scope && key.scope !== "admin") ?? null;
-  const admin = said.admin ?? keys.find((key) => key.scope === "admin") ?? null;
-  return {
-    workspace: said.workspace_id ?? runtime?.workspace_id ?? admin?.workspace_id,
-    runtime,
-    admin,
-    only: runtime?.namespace ?? null,
-  };
+/** What a session may do, with whichever keys it holds: an agent's, an operator's, or both. */
+function readSession({ workspace_id: workspace, namespace: only, keys }) {
+  const runtime = keys.find((key) => key.scope !== "admin") ?? null;
+  const admin = keys.find((key) => key.scope === "admin") ?? null;
+  return { workspace, runtime, admin, only };
 }
 
 export async function signOut(everywhere = false) {
@@ -178,9 +172,9 @@ async function everyNamespace(workspace) {
       const page = await api.getOverview(workspace, { limit: 1000, starting_after: after });
       all.push(...page.namespaces);
       if (!page.has_more || !page.namespaces.length) break;
-      after = page.namespaces.at(-1).namespace ?? page.namespaces.at(-1).name;
+      after = page.namespaces.at(-1).namespace;
     }
-    return all.map((each) => ({ ...each, name: each.name ?? each.namespace }));
+    return all.map((each) => ({ ...each, name: each.namespace }));
   } catch (failure) {
     // A server without an overview still has names.
     if (failure.status !== 404 && failure.status !== 405) throw failure;

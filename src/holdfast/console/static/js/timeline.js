@@ -3,9 +3,9 @@
 import { computed, html, useEffect, useLayoutEffect, useMemo, useRef, useSignal, useState } from "../vendor/preact.js";
 import { namespaceOf } from "./api.js";
 import { failed, isBefore, kindOf, layOut, shapeOf, titleOf } from "./graph.js";
-import { Button, Chip, Failed, Icon, Kbd, Moment, Name, Rows, Said, Waiting, useKeys, useTitle } from "./parts.js";
+import { Button, Chip, Failed, Icon, Kbd, Moment, Rows, Said, Waiting, useKeys, useTitle } from "./parts.js";
 import * as state from "./state.js";
-import { PLANES, day, many, moment, number, plain, since, tally, total } from "./text.js";
+import { PLANES, day, many, number, plain, since, tally, total } from "./text.js";
 
 const ROW = 34;
 const ROW_TOUCH = 48;
@@ -17,7 +17,7 @@ const NONE = [];
 const TOKEN = /(?:(path|kind|actor|task|before|after):)?("[^"]*"|\S+)/g;
 
 /** Reads what was typed: `{filters}` for the server, and words for the rest. */
-export function readSearch(text) {
+function readSearch(text) {
   const words = [];
   const filters = {};
   const fields = { path: "path", kind: "kind", actor: "actor", task: "task_status" };
@@ -117,36 +117,26 @@ export const Chips = ({ entry, row }) => html`
 
 const isTakenBack = (entry) => !entry.isTrue && entry.shape !== "arrow" && entry.shape !== "square";
 
-export const Counts = ({ changes }) => html`<span class="counts">${PLANES.map(([plane, title, icon]) => {
+const Counts = ({ changes }) => html`<span class="counts">${PLANES.map(([plane, title, icon]) => {
   const count = total(changes?.[plane]);
-  return count > 0 && html`<span title=${`${title}: ${tally(changes[plane])}`}><${Icon} name=${icon} size="13" />${number(count)}</span>`;
+  return count > 0 && html`<span title=${`${title}: ${tally(changes[plane])}`}><${Icon} name=${icon} size="13" /><span class="hidden">${title} </span>${number(count)}</span>`;
 })}</span>`;
 
 export const actorOf = (row) => row.actor_name ?? row.actor ?? "";
-
-/** All that a row shows, as one sentence for a reader. */
-function sentence(entry, row, find) {
-  const said = [kindOf(row), plain(titleOf(row, find))];
-  if (isTakenBack(entry)) said.push("taken back");
-  if (row.pinned) said.push("pinned");
-  for (const [plane, title] of PLANES) if (total(row.changes?.[plane])) said.push(`${title.toLowerCase()} ${tally(row.changes[plane])}`);
-  if (actorOf(row)) said.push(`by ${plain(actorOf(row))}`);
-  said.push(`#${row.number}`, moment(row.created_at));
-  return said.join(", ");
-}
 
 function Row({ entry, find, height, isChosen, isNew, place, choose, open }) {
   const { row } = entry;
   const isDim = !entry.isTrue || entry.shape === "arrow" || entry.shape === "diamond" || isBefore(row);
   return html`<div id=${`row-${row.snapshot_id}`} role="option" aria-selected=${isChosen ? "true" : "false"}
-    aria-label=${sentence(entry, row, find)} aria-posinset=${place} aria-setsize="-1"
+    aria-posinset=${place} aria-setsize="-1"
     class=${`row ${isDim ? "dimmed" : ""} ${isChosen ? "chosen" : ""} ${isNew ? "fresh" : ""}`}
     onClick=${choose} onDblClick=${open}>
     <${Lanes} entry=${entry} height=${height} />
+    <span class="hidden">${kindOf(row)}, #${row.number}: </span>
     <span class="what"><span class="title"><bdi><${Said} text=${titleOf(row, find)} /></bdi></span><span class="chips"><${Chips} entry=${entry} row=${row} /></span></span>
     <span class="actor" title=${plain(actorOf(row))}><bdi><${Said} text=${actorOf(row)} /></bdi></span>
     <${Counts} changes=${row.changes} />
-    <${Moment} at=${row.created_at} />
+    <span class="when"><span class="hidden">${entry.day} </span><${Moment} at=${row.created_at} /></span>
   </div>`;
 }
 
@@ -156,8 +146,7 @@ export const pendingWords = ({ pending, dirty }) =>
 function NowRow({ known, height, isChosen, choose }) {
   const task = known.running[0];
   const more = known.running.length - 1;
-  const name = `Now, ${task ? `running: ${plain(task.name)}, ` : ""}${pendingWords(known)}`;
-  return html`<div id="row-now" role="option" aria-selected=${isChosen ? "true" : "false"} aria-label=${name} aria-posinset="1" aria-setsize="-1"
+  return html`<div id="row-now" role="option" aria-selected=${isChosen ? "true" : "false"} aria-posinset="1" aria-setsize="-1"
     class=${`row now ${isChosen ? "chosen" : ""}`} onClick=${choose}>
     <svg class="lanes" width="56" height=${height} viewBox=${`0 0 56 ${height}`} aria-hidden="true">
       ${known.rows.length > 0 && html`<path class="spine dashed" d=${`M${X(0)} ${height / 2 + 6}V${height}`} />`}
