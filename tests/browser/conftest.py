@@ -70,7 +70,8 @@ class Visit:
         self.page.goto(self.home + "/".join(parts) + query)
 
     def row(self, text: str) -> Any:
-        return self.page.get_by_role("option").filter(has_text=text).first
+        rows = self.page.get_by_role("listbox").get_by_role("option")
+        return rows.filter(has_text=text).first
 
     def check(self) -> None:
         """Fails if anything went wrong that nobody expected."""

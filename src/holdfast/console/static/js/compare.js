@@ -30,7 +30,7 @@ export function List({ lines, chosen, choose, fold, tick, height, label }) {
     }
     return true;
   };
-  useKeys((key) => (key === "]" || key === "j" ? step(1) : key === "[" || key === "k" ? step(-1) : false), [lines, chosen]);
+  useKeys((key) => (key === "]" || key === "j" ? step(1) : key === "[" || key === "k" ? step(-1) : false));
   return html`<${Rows} class="scroll changes-list" role="group" aria-label=${label} count=${lines.length} height=${height} scroller=${box} keep=${at}
     draw=${(index) => {
       const line = lines[index];
@@ -81,7 +81,7 @@ export function Compare() {
   const [folds, fold] = useFolds();
   const [chosen, choose] = useState(null);
   const back = () => state.go(state.to(["n", namespace, "timeline"], { sel: to ?? "now" }));
-  useKeys((key) => key === "Escape" && (state.isPhone.value && chosen ? choose(null) : back(), true), [namespace, id, chosen]);
+  useKeys((key) => key === "Escape" && (state.isPhone.value && chosen ? choose(null) : back(), true));
   const failure = ends.failure ?? answer.failure;
   if (failure) return html`<div class="empty"><h2>These cannot be compared</h2><${Failed} failure=${failure} again=${() => (ends.again(), answer.again())} /></div>`;
   if (!answer.value || !ends.value) return html`<${Waiting} what="Comparing…" />`;

@@ -119,7 +119,7 @@ export function Changes({ from, to, turn }) {
     requestAnimationFrame(() => document.querySelector(".change.open")?.scrollIntoView({ block: "nearest" }));
     return true;
   };
-  useKeys((key) => (key === "]" ? step(1) : key === "[" ? step(-1) : false), [lines.length, open, folds]);
+  useKeys((key) => (key === "]" ? step(1) : key === "[" ? step(-1) : false));
   useEffect(() => {
     // The one text that changed is what somebody came to see.
     const texts = page?.changes.filter((change) => change.plane === "files" && change.change === "changed") ?? [];
@@ -225,7 +225,7 @@ export function Snapshot() {
   const find = (other) => state.timeline.value?.rows.find((each) => each.snapshot_id === other);
   useTitle(row ? `#${row.number} ${titleOf(row, find)}` : "Snapshot");
   const close = () => state.go(state.to(["n", namespace, "timeline"], { sel: id }));
-  useKeys((key) => key === "Escape" && (close(), true), [namespace, id]);
+  useKeys((key) => key === "Escape" && (close(), true));
   if (answer.failure) return html`<div class="empty"><h2>There is no such moment</h2><p><${Said} text=${answer.failure.message} /></p><p><a href=${state.to(["n", namespace, "timeline"])}>Timeline</a></p></div>`;
   if (!row) return html`<${Waiting} />`;
   return html`<div class="page">

@@ -266,6 +266,6 @@ function Facts({ change, from, to, children }) {
 
 /** Unified or side by side; `v` turns it. */
 export function StyleSwitch() {
-  useKeys((key) => key === "v" && (state.setDiffStyle(state.diffStyle.value === "split" ? "unified" : "split"), true), []);
+  useKeys((key) => key === "v" && (state.setDiffStyle(state.diffStyle.value === "split" ? "unified" : "split"), true));
   return html`<span class="switch" role="group" aria-label="How changes are shown">${[["split", "Side by side"], ["unified", "Unified"]].map(([value, words]) => html`<button type="button" class="button" aria-pressed=${state.diffStyle.value === value ? "true" : "false"} onClick=${() => state.setDiffStyle(value)}><span>${words}</span></button>`)}</span>`;
 }

@@ -6,7 +6,7 @@ import { namespaceOf } from "./api.js";
 import { countsOf, keyOf, linesOf, lineName, running } from "./changes.js";
 import { Beside, Ends, List, firstOf, lineHeight, useFolds } from "./compare.js";
 import { titleOf } from "./graph.js";
-import { Button, Failed, Note, Path, Said, Waiting, useAnswer, useTitle } from "./parts.js";
+import { Button, Failed, Note, Path, Said, Waiting, useAnswer, useKeys, useTitle } from "./parts.js";
 import * as state from "./state.js";
 import { PLANES, many, number, plain, total } from "./text.js";
 
@@ -124,14 +124,17 @@ function Preview({ seen, kept, again, cancel }) {
       return setWrong(failure);
     }
   };
-  useEffect(() => {
-    const onKey = (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) event.preventDefault(), go();
-      else if (event.key === "Escape") event.target.tagName === "INPUT" && event.target.type === "text" ? event.target.blur() : chosen && state.isPhone.value ? choose(null) : cancel();
-    };
-    addEventListener("keydown", onKey);
-    return () => removeEventListener("keydown", onKey);
-  });
+  useKeys(
+    (key, event) => {
+      if (key === "Enter" && (event.ctrlKey || event.metaKey)) return go(), true;
+      if (key !== "Escape" || event.target.closest?.("[role=dialog]")) return false;
+      if (event.target.type === "text") event.target.blur();
+      else if (chosen && state.isPhone.value) choose(null);
+      else cancel();
+      return true;
+    },
+    { everywhere: true },
+  );
 
   const turn = (items, on) => {
     const next = new Set(off);

@@ -157,7 +157,7 @@ function Frame() {
   useKeys((key, event) => {
     if (key === "Escape" && menu) return setMenu(false), true;
     return acts?.press(key, event) ?? false;
-  }, [acts, menu, namespace, screen]);
+  });
   return html`<div class=${`app ${menu ? "menu-open" : ""} at-${screen}`}>
     <button type="button" class="skip" onClick=${() => document.getElementById("main").focus()}>To the content</button>
     <${Rail} isOpen=${menu} close=${() => setMenu(false)} />

@@ -124,7 +124,8 @@ export const Waiting = ({ what = "Loading…" }) => html`<p class="waiting" role
 /** Something small over the page: closes with Esc or a click beside it, and gives the focus back. */
 export function Popover({ title, close, children, wide }) {
   const box = useRef(null);
-  useEffect(() => {
+  // At once: what is typed next belongs here.
+  useLayoutEffect(() => {
     const before = document.activeElement;
     const first = box.current.querySelector("input, textarea, select, .primary") ?? box.current;
     first.focus();
@@ -161,20 +162,29 @@ export function Popover({ title, close, children, wide }) {
   ><h2>${title}</h2>${children}</div></div>`;
 }
 
-/** Keys that act while the one who asks is on the page: `handle` gets the key's name. */
-export function useKeys(handle, deps) {
+/**
+ * Keys that act while the one who asks is on the page: `handle` gets the key's name.
+ *
+ * The one of the last drawing is asked: a key that follows a tick at once must not act on what was
+ * there before it.
+ */
+export function useKeys(handle, { everywhere = false } = {}) {
+  const last = useRef(handle);
+  last.current = handle;
   useEffect(() => {
     const onKey = (event) => {
+      if (everywhere) return last.current(event.key, event) && event.preventDefault();
       const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
       const within = event.target.closest?.("[role=dialog]");
-      if (typing || within || event.altKey || event.defaultPrevented) return;
+      if (typing || within || event.altKey || event.defaultPrevented) return undefined;
       const isLetter = event.key.length === 1;
-      if (isLetter && (event.ctrlKey || event.metaKey || !letters.value)) return;
-      if (handle(event.key, event)) event.preventDefault();
+      if (isLetter && (event.ctrlKey || event.metaKey || !letters.value)) return undefined;
+      if (last.current(event.key, event)) event.preventDefault();
+      return undefined;
     };
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
-  }, deps);
+  }, []);
 }
 
 /** Sets the page's title, and the focus on the screen's heading when it is first shown. */

@@ -191,6 +191,7 @@ let asking = null;
 export async function openTimeline(namespace) {
   if (timeline.value?.namespace === namespace) return refresh();
   asking?.abort();
+  wanted = 0;
   timeline.value = { namespace, rows: [], hasMore: false, loading: true, failure: null, running: [], pending: null };
   return refresh();
 }
@@ -212,8 +213,10 @@ export async function refresh() {
       asked.running(),
     ]);
     if (!isOpen(namespace) || stop.signal.aborted) return;
-    const last = page.snapshots.at(-1)?.number ?? 0;
-    const older = page.has_more ? timeline.value.rows.filter((row) => row.number < last) : [];
+    const last = page.snapshots.at(-1);
+    // Where more came than a page holds, what is between is not known: it is asked for again.
+    const isNext = page.has_more && timeline.value.rows.some((row) => row.snapshot_id === last.snapshot_id);
+    const older = isNext ? timeline.value.rows.filter((row) => row.number < last.number) : [];
     put({
       rows: [...page.snapshots, ...older],
       hasMore: older.length ? timeline.value.hasMore : page.has_more,
@@ -224,8 +227,8 @@ export async function refresh() {
       position: standing.position,
       exists: standing.exists,
       running: tasks.tasks,
-      loading: false,
       failure: null,
+      ...(timeline.value.rows.length ? {} : { loading: false }),
     });
     await lookAtPending(asked, namespace);
   } catch (failure) {
@@ -259,18 +262,38 @@ async function lookAtPending(asked, namespace) {
   if (isOpen(namespace)) put({ pending: { count: page.changes.length, more: page.truncated, changes: page.changes } });
 }
 
-export async function loadMore() {
+let wanted = 0;
+
+/**
+ * Asks for older rows until there are so many, or no more.
+ *
+ * They are shown when a quarter more are there than before: laying out 10,000 rows takes a moment,
+ * and a jump to their end must not do so for every page.
+ */
+export async function loadMore(count) {
+  wanted = Math.max(wanted, count);
   const { namespace, rows, hasMore, loading } = timeline.value ?? {};
   if (!hasMore || loading || !rows.length) return;
   put({ loading: true });
+  let more = [];
+  let goesOn = true;
+  const show = (fields) => {
+    const last = timeline.value.rows.at(-1)?.number ?? 0;
+    put({ rows: [...timeline.value.rows, ...more.filter((row) => row.number < last)], hasMore: goesOn, ...fields });
+    more = [];
+  };
   try {
-    const page = await api.namespaceOf(namespace).timeline({ limit: 200, before: rows.at(-1).number });
-    if (!isOpen(namespace)) return;
-    const have = timeline.value.rows;
-    const last = have.at(-1).number;
-    put({ rows: [...have, ...page.snapshots.filter((row) => row.number < last)], hasMore: page.has_more, loading: false });
+    while (goesOn && timeline.value.rows.length + more.length < wanted) {
+      const { number } = more.at(-1) ?? timeline.value.rows.at(-1);
+      const page = await api.namespaceOf(namespace).timeline({ limit: 200, before: number });
+      if (!isOpen(namespace)) return;
+      more.push(...page.snapshots);
+      goesOn = page.has_more;
+      if (more.length > timeline.value.rows.length / 4) show({});
+    }
+    show({ loading: false });
   } catch (failure) {
-    if (isOpen(namespace)) put({ loading: false, failure });
+    if (isOpen(namespace)) show({ loading: false, failure });
   }
 }
 

@@ -51,7 +51,7 @@ const ACTOR_WORDS = /(?:^|\s)actor:(?:"[^"]*"|\S+)/g;
 function Search({ q, search, actors }) {
   const box = useRef(null);
   const typed = useRef(null);
-  useKeys((key) => key === "/" && (box.current.focus(), box.current.select(), true), []);
+  useKeys((key) => key === "/" && (box.current.focus(), box.current.select(), true));
   const onInput = (event) => {
     const { value } = event.currentTarget;
     clearTimeout(typed.current);
@@ -162,14 +162,14 @@ function NowRow({ known, height, isChosen, choose }) {
 // The screen
 
 /** Rows and headings of days, in one list of places of the same height. */
-function placesOf(entries, hasNow, days) {
+function placesOf(entries, hasNow, counts) {
   const places = hasNow ? [{ id: NOW }] : [];
   let before = null;
   for (const entry of entries) {
     const on = entry.day;
     if (on !== before) {
       const above = places.at(-1)?.entry;
-      places.push({ id: `day-${on}`, day: on, count: days.get(on), entry: { past: above?.open ?? [], above: above ? above.below : "dashed", below: above ? above.below : "dashed" } });
+      places.push({ id: `day-${on}`, day: on, count: counts.get(on), entry: { past: above?.open ?? [], above: above ? above.below : "dashed", below: above ? above.below : "dashed" } });
       before = on;
     }
     places.push({ id: entry.row.snapshot_id, entry, row: entry.row });
@@ -177,17 +177,25 @@ function placesOf(entries, hasNow, days) {
   return places;
 }
 
+const days = new WeakMap();
+
+function dayOf(row) {
+  const today = new Date().getDate();
+  if (days.get(row)?.today !== today) days.set(row, { today, name: day(row.created_at) });
+  return days.get(row).name;
+}
+
 /** All that follows from the rows alone: a choice or a scroll does not work it out again. */
 function arrange(rows, { isFound, ...how }) {
   const entries = isFound
     ? rows.map((row) => ({ row, lane: 0, isTrue: true, shape: shapeOf(row) }))
     : layOut(rows, how);
-  const days = new Map();
+  const counts = new Map();
   for (const entry of entries) {
-    entry.day = day(entry.row.created_at);
-    days.set(entry.day, (days.get(entry.day) ?? 0) + 1);
+    entry.day = dayOf(entry.row);
+    counts.set(entry.day, (counts.get(entry.day) ?? 0) + 1);
   }
-  const places = placesOf(entries, !isFound, days);
+  const places = placesOf(entries, !isFound, counts);
   const options = places.filter((place) => !place.day);
   options.forEach((place, index) => (place.place = index + 1));
   return { entries, places, options };
@@ -303,9 +311,10 @@ export function Timeline({ Details }) {
     return false;
   });
 
+  // What was not asked for yet has its place: the scrollbar is that of the whole timeline.
+  const unasked = found || !known?.hasMore ? 0 : Math.max(1, (known.total ?? 0) - known.rows.length);
   const reach = (last) => {
-    if (found) return;
-    if (last > places.length - 60) state.loadMore();
+    if (unasked && last > places.length - 60) state.loadMore(Math.min(last + 200, known.rows.length + unasked));
   };
   const isOpen = state.isPhone.value && chosenId.value && chosen;
   if (!known || known.namespace !== namespace) return html`<${Waiting} />`;
@@ -318,12 +327,13 @@ export function Timeline({ Details }) {
       ${found && html`<${Answer} found=${found} known=${known} />`}
       ${fresh.value > 0 && html`<button type="button" class="pill" onClick=${() => ((list.current.scrollTop = 0), (fresh.value = 0))}>${fresh.value} new</button>`}
       ${known.loading && !known.rows.length ? html`<${Waiting} what="Reading the timeline…" />` : html`<${Rows}
-        count=${places.length} height=${height} scroller=${list} reach=${reach} keep=${at}
+        count=${places.length + unasked} height=${height} scroller=${list} reach=${reach} keep=${at}
         class="scroll" role="listbox" tabIndex="0" aria-label=${found ? "What was found" : "Timeline, newest first"}
         aria-activedescendant=${at >= 0 ? places[at].entry ? `row-${places[at].id}` : "row-now" : undefined}
         onKeyDown=${onKeyDown} onScrollCapture=${note}
         draw=${(index) => {
           const place = places[index];
+          if (!place) return html`<div class="row unasked" role="presentation"></div>`;
           if (place.day) return html`<div class="day" role="presentation"><${Lanes} entry=${place.entry} height=${height} /><span>${place.day}</span><span class="dim">${many(place.count, "snapshot")}${known.hasMore && place.day === places.findLast((each) => each.day)?.day ? " or more" : ""}</span></div>`;
           const pick = () => (choose(place.id, { push: state.isPhone.value }), list.current.focus({ preventScroll: true }));
           if (place.id === NOW) return html`<${NowRow} known=${known} height=${height} isChosen=${asked === NOW} choose=${pick} />`;
