@@ -66,8 +66,11 @@ class Visit:
     def home(self) -> str:
         return f"{self.server.url}/console/"
 
-    def open(self, *parts: str, query: str = "") -> None:
-        self.page.goto(self.home + "/".join(parts) + query)
+    def open(self, *parts: str) -> None:
+        """Opens a screen of the console, and returns once it shows what it has asked for."""
+        self.page.goto(self.home + "/".join(parts))
+        self.page.locator(".app, .signin").wait_for()
+        self.page.locator(".waiting").first.wait_for(state="detached")
 
     def row(self, text: str) -> Any:
         rows = self.page.get_by_role("listbox").get_by_role("option")

@@ -307,5 +307,4 @@ def test_nothing_that_others_wrote_runs_calls_out_or_hides(visit: Any, agent: An
     visit.open("n", agent.name, "compare", f"{target.id}...now")
     expect(page.get_by_text("What changed")).to_be_visible()
     visit.open("n", HOSTILE[0].replace("/", ""), "timeline")
-    page.wait_for_load_state("networkidle")
     visit.check()

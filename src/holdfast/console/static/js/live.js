@@ -4,13 +4,14 @@
 // it (a lock says which), and tells the others; one that nobody looks at gives it up after a
 // minute. An event only says that something changed: rows are asked for anew.
 
-import { streamOf } from "./api.js";
+import { getSession, onSignedOut, streamOf } from "./api.js";
 import * as state from "./state.js";
 
 const TYPES = "snapshot.*,task.*,namespace.*";
 const AFTER_MS = 250;
 const HIDDEN_MS = 60000;
 const LOOK_MS = 4000;
+const AGAIN_MS = 3000;
 const SILENT_MS = 40000; // The server says something every 15 seconds.
 
 let ends = null;
@@ -24,79 +25,89 @@ export function follow(namespace) {
   const name = `holdfast ${document.baseURI} ${workspace} ${chosen ?? "*"}`;
   const channel = new BroadcastChannel(name);
   const stop = new AbortController();
+  let source = null; // The stream, in the tab that holds it.
   let release = null;
+  let isAsking = false;
   let hiding = null;
   let last = null;
 
-  const heard = (event) => {
-    hear();
-    if (event?.type !== undefined) changed(event);
+  const hear = (event) => {
+    const was = state.link.value.state;
+    state.link.value = { state: "live", heard: new Date().toISOString() };
+    if (was === "away" || was === "asking") everything();
+    if (event) changed(event);
   };
-  const hear = (how = "live") => {
-    const { state: was, heard: at } = state.link.value;
-    const now = new Date().toISOString();
-    state.link.value = { state: how, heard: how === "live" ? now : at };
-    if (how === "live" && was === "away") everything();
+  const tell = (message) => channel.postMessage(message);
+  const lose = async () => {
+    if (stop.signal.aborted) return;
+    const how = await whetherThere();
+    if (stop.signal.aborted || state.link.value.state === how) return;
+    state.link.value = { ...state.link.value, state: how };
+    tell({ lost: how });
   };
 
   channel.onmessage = ({ data }) => {
     if (data.last) last = data.last;
-    if (data.away) hear("away");
-    else heard(data.event);
+    if (data.hello) return source?.readyState === EventSource.OPEN && tell({ event: null });
+    if (data.lost) state.link.value = { ...state.link.value, state: data.lost };
+    else hear(data.event);
+    return undefined;
   };
-  const tell = (message) => channel.postMessage(message);
 
-  const hold = () =>
-    navigator.locks
-      .request(name, { signal: stop.signal }, () => new Promise((resolve) => {
-        const source = new EventSource(streamOf(workspace, { namespace: chosen, types: TYPES, last_event_id: last }));
-        let silence = null;
-        const listen = () => {
-          clearTimeout(silence);
-          silence = setTimeout(() => (hear("away"), tell({ away: true })), SILENT_MS);
-        };
-        const on = (message) => {
-          listen();
-          last = message.lastEventId || last;
-          let event = null;
-          try {
-            event = JSON.parse(message.data);
-          } catch {
-            // What cannot be read still says that the server is there.
-          }
-          const brief = event?.type ? { type: event.type, namespace: event.namespace } : null;
-          tell({ event: brief, last });
-          heard(brief);
-        };
-        source.onopen = () => (listen(), hear(), tell({ event: null }));
-        source.onerror = () => {
-          hear("away");
-          tell({ away: true });
-          // A stream that was refused does not come back by itself.
-          if (source.readyState === EventSource.CLOSED) setTimeout(() => (release?.(), begin()), 3000);
-        };
-        source.onmessage = on;
-        for (const type of NAMED) source.addEventListener(type, on);
-        release = () => {
-          clearTimeout(silence);
-          source.close();
-          release = null;
-          resolve();
-        };
-      }))
+  const open = (resolve) => {
+    let silence = null;
+    source = new EventSource(streamOf(workspace, { namespace: chosen, types: TYPES, last_event_id: last }));
+    const listen = () => {
+      clearTimeout(silence);
+      silence = setTimeout(lose, SILENT_MS);
+    };
+    const on = (message) => {
+      listen();
+      last = message.lastEventId || last;
+      const event = read(message.data);
+      tell({ event, last });
+      hear(event);
+    };
+    source.onopen = () => (listen(), hear(null), tell({ event: null }));
+    source.onerror = () => {
+      lose();
+      // A stream that was refused does not come back by itself.
+      if (source?.readyState === EventSource.CLOSED) setTimeout(() => (release?.(), begin()), AGAIN_MS);
+    };
+    source.onmessage = on;
+    for (const type of NAMED) source.addEventListener(type, on);
+    release = () => {
+      clearTimeout(silence);
+      source.close();
+      source = release = null;
+      resolve();
+    };
+  };
+  const begin = async () => {
+    if (stop.signal.aborted || isAsking || release) return;
+    isAsking = true;
+    tell({ hello: true });
+    await navigator.locks
+      .request(name, { signal: stop.signal }, () => ((isAsking = false), new Promise(open)))
       .catch(() => {});
-  const begin = () => !stop.signal.aborted && hold();
+    isAsking = false;
+  };
 
   const onVisible = () => {
     clearTimeout(hiding);
-    if (document.hidden) hiding = setTimeout(() => release?.(), HIDDEN_MS);
-    else {
-      if (!release) begin();
+    if (document.hidden) {
+      hiding = setTimeout(() => release?.(), HIDDEN_MS);
+    } else {
+      begin();
       everything();
     }
   };
   document.addEventListener("visibilitychange", onVisible);
-  const looking = setInterval(() => !document.hidden && !state.isAway.value && state.lookAtNow(), LOOK_MS);
+  const looking = setInterval(() => {
+    if (document.hidden) return;
+    if (state.link.value.state === "away") lose();
+    else state.lookAtNow();
+  }, LOOK_MS);
   begin();
   ends = () => {
     ends = null;
@@ -108,6 +119,26 @@ export function follow(namespace) {
     channel.close();
   };
   return ends;
+}
+
+/** Whether the server is there where its stream is not: it may be that it only has no more of those. */
+async function whetherThere() {
+  try {
+    await getSession();
+    return "asking";
+  } catch (failure) {
+    if (failure.status === 401) onSignedOut.call(failure);
+    return failure.status ? "asking" : "away";
+  }
+}
+
+function read(text) {
+  try {
+    const { type, namespace } = JSON.parse(text);
+    return type ? { type, namespace } : null;
+  } catch {
+    return null; // What cannot be read still says that the server is there.
+  }
 }
 
 const NAMED = [

@@ -72,7 +72,7 @@ function Rail({ isOpen, close }) {
 function Foot() {
   const { state: how, heard } = state.link.value;
   const workspace = state.session.value?.workspace ?? "";
-  const words = how === "live" ? "Live" : how === "away" ? `Reconnecting…${heard ? `, last heard ${time(heard)}` : ""}` : "Connecting…";
+  const words = how === "live" ? "Live" : how === "away" ? `Reconnecting…${heard ? `, last heard ${time(heard)}` : ""}` : how === "asking" ? "Looks every few seconds" : "Connecting…";
   return html`<div class="foot">
     <span class=${`link ${how}`} role="status" title=${workspace}><span class="pulse" aria-hidden="true"></span><span class="full">${words}</span></span>
     <${Button} icon="out" tone="bare" label="Sign out" onClick=${() => state.signOut().catch((failure) => state.tell(failure, "Not signed out"))} />

@@ -299,7 +299,10 @@ export async function loadMore(count) {
 
 // Whether we hear the server
 
-/** `state` is `starting`, `live` or `away`; `heard` when we last did. */
+/**
+ * `state` is `starting`, `live`, `asking` where there is no stream and we look now and then, or
+ * `away`; `heard` is when we last did.
+ */
 export const link = signal({ state: "starting", heard: null });
 export const isAway = computed(() => link.value.state === "away");
 

@@ -287,6 +287,13 @@ export function Timeline({ Details }) {
     if (top < box.scrollTop) box.scrollTop = Math.max(0, top - height);
     else if (top + height > box.scrollTop + box.clientHeight) box.scrollTop = top + height - box.clientHeight;
   };
+  const isRead = Boolean(known && known.namespace === namespace && !(known.loading && !known.rows.length));
+  useEffect(() => {
+    // Who comes back to a row finds it where it was, and goes on from there.
+    if (!isRead || !list.current || !chosenId.value) return;
+    if (at >= 0) reveal(at);
+    if (document.activeElement === document.body || document.activeElement === heading.current) list.current.focus({ preventScroll: true });
+  }, [isRead, namespace]);
   const move = (step) => {
     const now = options.findIndex((place) => place.id === asked);
     const next = options[Math.max(0, Math.min(options.length - 1, now < 0 ? 0 : now + step))];
