@@ -7,6 +7,7 @@ something of another host, every dialog and every error is a failure of the test
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -148,6 +149,19 @@ def visits(chromium: Any, server: Server) -> Iterator[Callable[..., Visit]]:
 def visit(visits: Callable[..., Visit], signed_in: Any) -> Visit:
     """Somebody who is signed in."""
     return visits(storage_state=signed_in)
+
+
+@pytest.fixture(scope="session")
+def failing() -> Callable[..., Any]:
+    """Makes a task in which is done what the block does, and which then fails."""
+
+    @contextmanager
+    def task(agent: Any, name: str, why: str = "31 of 44 tests failed", **how: Any) -> Any:
+        with suppress(RuntimeError), agent.task(name, **how):
+            yield
+            raise RuntimeError(why)
+
+    return task
 
 
 @pytest.fixture

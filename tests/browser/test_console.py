@@ -54,7 +54,7 @@ def test_a_key_opens_the_console_and_signing_out_closes_it(
 
 
 def test_what_an_agent_does_shows_within_a_second_and_the_choice_stays(
-    visit: Any, agent: Any
+    visit: Any, agent: Any, failing: Callable[..., Any]
 ) -> None:
     for number in range(60):
         agent.snapshot(f"moment {number}")
@@ -79,16 +79,17 @@ def test_what_an_agent_does_shows_within_a_second_and_the_choice_stays(
     agent.snapshot("one more")
     expect(page.get_by_role("button", name="1 new")).to_be_visible()
     assert seen.bounding_box()["y"] == before
-    with pytest.raises(RuntimeError), agent.task("Tidy up"):
+    with failing(agent, "Tidy up", "out of shelves"):
         agent.files.delete("plan.md")
-        raise RuntimeError("out of shelves")
     page.get_by_role("button", name=re.compile("new")).click()
     visit.row("Tidy up").click()
     expect(page.get_by_text("The task failed.")).to_be_visible()
     expect(page.get_by_label("Details").get_by_text("out of shelves")).to_be_visible()
 
 
-def test_rows_stand_in_the_lane_of_what_is_true_now(visit: Any, agent: Any) -> None:
+def test_rows_stand_in_the_lane_of_what_is_true_now(
+    visit: Any, agent: Any, failing: Callable[..., Any]
+) -> None:
     agent.files.write("a", "1")
     first = agent.snapshot("first")
     agent.files.write("a", "2")
@@ -98,20 +99,21 @@ def test_rows_stand_in_the_lane_of_what_is_true_now(visit: Any, agent: Any) -> N
     agent.snapshot("third")
     agent.files.write("b", "2")
     agent.undo()
-    with pytest.raises(RuntimeError), agent.task("bad", rollback_on_failure=True):
+    with failing(agent, "bad", rollback_on_failure=True):
         agent.files.write("c", "1")
-        raise RuntimeError
     agent.fork(f"{agent.name}-other")
     visit.open("n", agent.name, "timeline")
     visit.row("first").wait_for()
     rows = visit.page.evaluate(
         """async () => {
-          const { timeline } = await import(document.querySelector("script[type=module]").src.replace("main.js", "state.js"));
-          const graph = await import(document.querySelector("script[type=module]").src.replace("main.js", "graph.js"));
+          const main = document.querySelector("script[type=module]").src;
+          const { timeline } = await import(main.replace("main.js", "state.js"));
+          const { layOut, titleOf } = await import(main.replace("main.js", "graph.js"));
           const { rows, position } = timeline.value;
           const find = (id) => rows.find((row) => row.snapshot_id === id);
-          return graph.layOut(rows, { position, isWhole: true }).map((entry) =>
-            [graph.titleOf(entry.row, find), entry.shape, entry.lane, entry.isTrue, entry.kept !== null]);
+          return layOut(rows, { position, isWhole: true }).map(
+            ({ row, shape, lane, isTrue, kept }) =>
+              [titleOf(row, find), shape, lane, isTrue, kept !== null]);
         }"""
     )
     assert rows == [
@@ -128,24 +130,25 @@ def test_rows_stand_in_the_lane_of_what_is_true_now(visit: Any, agent: Any) -> N
 # Going back
 
 
-def break_things(agent: Any) -> dict[str, bytes]:
+def break_things(agent: Any, failing: Callable[..., Any]) -> dict[str, bytes]:
     """Lets a task delete and overwrite things, and fail; returns what was there before."""
     agent.files.write("cart.py", "total = 1\n")
     agent.files.write("data/one.csv", "1\n")
     agent.store.set("state", "plan", {"step": 1})
     agent.snapshot("all well")
     before = files_of(agent)
-    with pytest.raises(RuntimeError), agent.task("Clean up"):
+    with failing(agent, "Clean up"):
         agent.files.write("cart.py", "total = 2\n")
         agent.files.delete("data/one.csv")
         agent.files.write("oops.txt", "oops\n")
         agent.store.set("state", "plan", {"step": 2})
-        raise RuntimeError("31 of 44 tests failed")
     return before
 
 
-def test_one_goes_back_to_before_what_failed_and_undoes_it(visit: Any, agent: Any) -> None:
-    before = break_things(agent)
+def test_one_goes_back_to_before_what_failed_and_undoes_it(
+    visit: Any, agent: Any, failing: Callable[..., Any]
+) -> None:
+    before = break_things(agent, failing)
     broken = files_of(agent)
     page = visit.page
     visit.open("n", agent.name, "timeline")
@@ -224,8 +227,10 @@ def test_who_looked_before_somebody_else_changed_something_looks_again(
     assert files_of(agent) == {"a.txt": b"1", "b.txt": b"2", "c.txt": b"meanwhile"}
 
 
-def test_look_go_back_and_undo_by_keyboard_alone(visit: Any, agent: Any) -> None:
-    before = break_things(agent)
+def test_look_go_back_and_undo_by_keyboard_alone(
+    visit: Any, agent: Any, failing: Callable[..., Any]
+) -> None:
+    before = break_things(agent, failing)
     broken = files_of(agent)
     page = visit.page
     visit.open("n", agent.name, "timeline")
@@ -280,7 +285,7 @@ HOSTILE = (
 def test_nothing_that_others_wrote_runs_calls_out_or_hides(visit: Any, agent: Any) -> None:
     page = visit.page
     for number, text in enumerate(HOSTILE):
-        name = f"{number} " + text.replace("/", "∕")[:80]
+        name = f"{number} " + text.replace("/", "\\")[:80]
         agent.files.write(f"odd/{name}", f"{text}\n".encode())
         agent.store.set(text[:60], name, {text: [text]})
         with agent.task(text[:120]):

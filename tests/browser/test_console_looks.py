@@ -1,4 +1,4 @@
-"""How the console looks: to whoever cannot see colours or use a mouse, on every screen and width."""
+"""How the console looks to everybody, on every screen, in both themes, wide and narrow."""
 
 import itertools
 from collections.abc import Callable
@@ -19,7 +19,7 @@ NAMESPACE = "shop"
 
 
 @pytest.fixture(scope="module")
-def shop(server: Server) -> dict[str, str]:
+def shop(server: Server, failing: Callable[..., Any]) -> dict[str, str]:
     """A story in which something of every kind happened: where each screen is."""
     with holdfast.Client(server.api_key, url=server.url, namespace=NAMESPACE) as agent:
         agent.files.write("src/cart.py", "".join(f"total = {n}\n" for n in range(40)))
@@ -27,12 +27,11 @@ def shop(server: Server) -> dict[str, str]:
         agent.store.set("state", "plan", {"step": 1})
         agent.sessions.create("writer", initial_state={"step": 1})
         first = agent.snapshot("before the release", pin=True)
-        with pytest.raises(RuntimeError), agent.task("Clean up"):
+        with failing(agent, "Clean up"):
             agent.files.delete("data", recursive=True)
             agent.files.write("src/cart.py", "total = '\u202eevil'\n")
             agent.files.write(".git/hooks/pre-commit", "#!/bin/sh\n")
             agent.store.set("state", "plan", {"step": 2})
-            raise RuntimeError("31 of 44 tests failed")
         failed = agent.timeline(limit=1)[0]
         agent.files.write("notes.md", "more\n")
         agent.undo()

@@ -17,7 +17,8 @@ OURS = sorted((STATIC / "js").glob("*.js"))
 
 SINKS = re.compile(
     r"innerHTML|outerHTML|insertAdjacentHTML|dangerouslySetInnerHTML|document\.write|srcdoc"
-    r"|createContextualFragment|DOMParser|\beval\b|new Function|javascript:|\bstyle=[\"']|\bon\w+=[\"']"
+    r"|createContextualFragment|DOMParser|\beval\b|new Function|javascript:"
+    r"|\bstyle=[\"']|\bon\w+=[\"']"
 )
 """Ways in which a text becomes something that runs, or that the page's policy would stop."""
 
@@ -36,7 +37,10 @@ MOST_LINES = 500
 
 def imports_of(path: Path) -> list[Path]:
     text = path.read_text("utf-8")
-    return [(path.parent / name).resolve() for name in re.findall(r'^import .* from "(.+)";', text, re.M)]
+    return [
+        (path.parent / name).resolve()
+        for name in re.findall(r'^import .* from "(.+)";', text, re.MULTILINE)
+    ]
 
 
 def loaded_first() -> list[Path]:
@@ -89,7 +93,9 @@ def test_what_is_loaded_first_is_little_and_asked_for_at_once() -> None:
 def test_what_others_wrote_is_what_it_was_when_it_was_taken(folder: Path) -> None:
     told = json.loads((folder / "VENDORED.json").read_text("utf-8"))
     hashes = {each["file"]: each["sha256"] for each in told}
-    there = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.js")}
+    there = {
+        path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in folder.glob("*.js")
+    }
     assert there == hashes
     notice = (ROOT / "NOTICE").read_text("utf-8").lower()
     for part in (part for each in told for part in each["parts"]):

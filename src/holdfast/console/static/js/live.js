@@ -105,8 +105,8 @@ export function follow(namespace) {
   document.addEventListener("visibilitychange", onVisible);
   const looking = setInterval(() => {
     if (document.hidden) return;
-    if (state.link.value.state === "away") lose();
-    else state.lookAtNow();
+    if (state.link.value.state !== "live") lose();
+    if (state.link.value.state !== "away") state.lookAtNow();
   }, LOOK_MS);
   begin();
   ends = () => {
