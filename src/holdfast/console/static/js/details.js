@@ -32,7 +32,7 @@ function Now() {
         ${known.dirty && at && html`<${Button} icon="back" onClick=${() => state.go(state.to(["n", namespace, "goback", at.snapshot_id]))}>Go back to #${at.number}…<//>`}
       </div></header>
     ${known.running.map((task) => html`<${Note} tone="live" icon="play"><strong>A task is running:</strong> “<bdi><${Said} text=${task.name} /></bdi>”, for ${since(task.started_at)}<//>`)}
-    ${known.dirty ? html`<${Changes} from=${known.position ?? undefined} turn=${known.pending?.changes} />` : html`<p class="quiet">There is nothing that a snapshot does not hold.</p>`}
+    ${known.dirty ? html`<${Changes} from=${known.position ?? undefined} turn=${known.pending?.changes} />` : html`<p class="quiet">${known.exists === false ? "Nothing was ever written to this namespace. It begins with the first write." : "There is nothing that a snapshot does not hold."}</p>`}
   </article>`;
 }
 

@@ -16,7 +16,9 @@ const LONGEST_REASON = 4096;
 const nameOf = ({ plane, name, namespace, key, name_b64: bytes }) =>
   plane === "store" ? { plane, namespace, key } : bytes ? { plane, name_b64: bytes } : { plane, name: name.replace(/(?<=.)\/$/, "") };
 
-const isAbove = (folder, name) => name.startsWith(`${folder.replace(/\/$/, "")}/`);
+/** What a path lies in: every folder above it. */
+const foldersOf = (path) => [...path.replace(/\/$/, "").matchAll(/\//g)].map(({ index }) => path.slice(0, index));
+const pathOf = (change) => (change.plane === "files" ? change.name.replace(/(?<=.)\/$/, "") : null);
 
 /**
  * What to ask for, so that exactly what is ticked changes; null for everything.
@@ -29,15 +31,17 @@ export function choiceOf(changes, off, counts) {
   if (!off.size) return null;
   const ticked = changes.filter((change) => !off.has(keyOf(change)));
   const left = changes.filter((change) => off.has(keyOf(change)));
-  const hides = (change) => change.plane === "files" && ticked.some((other) => other.plane === "files" && isAbove(change.name, other.name));
-  const spared = left.filter((change) => !hides(change)).map(nameOf);
+  const above = new Set(ticked.flatMap((change) => (change.plane === "files" ? foldersOf(change.name) : [])));
+  const chosen = new Set(ticked.map(pathOf));
+  // To leave a folder out by name would leave out what is ticked below it.
+  const spared = left.filter((change) => change.plane !== "files" || !above.has(pathOf(change)));
   const unlisted = PLANES.map(([plane]) => plane).filter((plane) => total(counts[plane]) > changes.filter((change) => change.plane === plane).length);
   if (!unlisted.length) {
-    const folders = left.filter((change) => ticked.some((other) => other.plane === change.plane && isAbove(other.name, change.name)));
-    return { names: ticked.map(nameOf), ...(folders.length && { except: folders.filter((change) => !hides(change)).map(nameOf) }) };
+    const below = spared.filter((change) => change.plane === "files" && foldersOf(change.name).some((folder) => chosen.has(folder)));
+    return { names: ticked.map(nameOf), ...(below.length && { except: below.map(nameOf) }) };
   }
   const planes = PLANES.map(([plane]) => plane).filter((plane) => unlisted.includes(plane) || ticked.some((change) => change.plane === plane));
-  return { planes, except: spared.filter((name) => planes.includes(name.plane)) };
+  return { planes, except: spared.filter(({ plane }) => planes.includes(plane)).map(nameOf) };
 }
 
 const sameChanges = (some, others) => {
@@ -45,6 +49,8 @@ const sameChanges = (some, others) => {
   const known = new Set(some.map(mark));
   return others.filter((change) => !known.has(mark(change)));
 };
+
+const sumOf = (counts) => Object.values(counts ?? {}).reduce((sum, each) => sum + total(each), 0);
 
 /** Asks what would change, and for whatever else the page says. */
 async function look(namespace, id, before) {
@@ -109,8 +115,8 @@ function Preview({ seen, kept, again, cancel }) {
       // What is there may have changed since it was looked at, in no snapshot yet: look once more.
       const now = await asked.restore(id(target), { ...choice, dry_run: true, limit: LISTED });
       const ticked = changes.filter((change) => !off.has(keyOf(change)));
-      const fresh = sameChanges(ticked, now.changes);
-      if (fresh.length || now.changes.length !== ticked.length) return again({ off, reason, fresh, count: Math.max(fresh.length, 1) });
+      const fresh = dry.truncated ? [] : sameChanges(ticked, now.changes);
+      if (fresh.length || sumOf(now.counts) !== left) return again({ off, reason, fresh, count: Math.max(fresh.length, Math.abs(sumOf(now.counts) - left)) });
       const done = await asked.restore(id(target), { ...choice, expected: standing.position ?? undefined, reason: reason.trim() || undefined });
       await state.refresh();
       return restored(done, target);

@@ -46,7 +46,7 @@ export function titleOf(row, find) {
   }
   if (row.kind === "restore") return isPart(row) ? `Brought back part of ${where}` : `Went back to ${where}`;
   if (row.kind === "undo" && row.detail?.task) return `Undid ${row.task?.name ? `“${row.task.name}”` : "a task"}`;
-  if (row.kind === "undo") return aim && aim.root !== row.root ? `Undid #${aim.number} · ${titleOf(aim, () => undefined)}` : "Undid the last change";
+  if (row.kind === "undo") return aim && aim.root !== row.root ? `Undid #${aim.number}${aim.kind === "undo" ? "" : ` · ${titleOf(aim, find)}`}` : "Undid the last change";
   if (row.kind === "redo") return "Redid what was undone";
   if (row.kind === "merge") return `Merged ${row.detail?.merged ?? "a fork"}`;
   if (row.kind === "fork") return `Forked from ${row.detail?.forked_from ?? "another namespace"}`;

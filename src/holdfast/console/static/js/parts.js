@@ -121,13 +121,21 @@ export const Note = ({ tone = "", icon, children, role }) =>
 
 export const Waiting = ({ what = "Loading…" }) => html`<p class="waiting" role="status">${what}</p>`;
 
+/** Puts a box below what it was opened with, as far as there is room. */
+function hang(box, from) {
+  const { width, height } = box.getBoundingClientRect();
+  const left = Math.max(12, Math.min(from.right - width, innerWidth - width - 12));
+  Object.assign(box.style, { position: "fixed", left: `${left}px`, top: `${Math.max(12, Math.min(from.bottom + 8, innerHeight - height - 12))}px` });
+}
+
 /** Something small over the page: closes with Esc or a click beside it, and gives the focus back. */
 export function Popover({ title, close, children, wide }) {
   const box = useRef(null);
   // At once: what is typed next belongs here.
   useLayoutEffect(() => {
     const before = document.activeElement;
-    const first = box.current.querySelector("input, textarea, select, .primary") ?? box.current;
+    if (before?.matches?.("button") && innerWidth > 760) hang(box.current, before.getBoundingClientRect());
+    const first = box.current.querySelector("input, textarea, select, .primary, .item") ?? box.current;
     first.focus();
     const beside = (event) => !box.current?.contains(event.target) && close();
     const frame = requestAnimationFrame(() => addEventListener("pointerdown", beside));

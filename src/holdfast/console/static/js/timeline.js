@@ -140,8 +140,8 @@ function Row({ entry, find, height, isChosen, isNew, place, choose, open }) {
   </div>`;
 }
 
-export const pendingWords = ({ pending, dirty }) =>
-  pending ? `${number(pending.count)}${pending.more ? "+" : ""} ${pending.count === 1 && !pending.more ? "change" : "changes"} not in a snapshot yet` : dirty ? "changes not in a snapshot yet" : "all of it is kept";
+export const pendingWords = ({ pending, dirty, exists, loading }) =>
+  exists === false ? "nothing was written here yet" : loading && exists === undefined ? "" : pending ? `${number(pending.count)}${pending.more ? "+" : ""} ${pending.count === 1 && !pending.more ? "change" : "changes"} not in a snapshot yet` : dirty ? "changes not in a snapshot yet" : "all of it is kept";
 
 function NowRow({ known, height, isChosen, choose }) {
   const task = known.running[0];
