@@ -5,6 +5,7 @@ and say so. Every page is watched: whatever the policy of the page had to stop, 
 something of another host, every dialog and every error is a failure of the test that met it.
 """
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -167,6 +168,6 @@ def failing() -> Callable[..., Any]:
 @pytest.fixture
 def agent(server: Server, request: pytest.FixtureRequest) -> Iterator[Any]:
     """An agent at work in a namespace of the test's own."""
-    name = request.node.name.removeprefix("test_")[:40].partition("[")[0]
+    name = re.sub(r"\W+", "-", request.node.name.removeprefix("test_"))[-50:]
     with holdfast.Client(server.api_key, url=server.url, namespace=name) as client:
         yield client
