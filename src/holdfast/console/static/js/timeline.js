@@ -169,7 +169,8 @@ function placesOf(entries, hasNow, counts) {
     const on = entry.day;
     if (on !== before) {
       const above = places.at(-1)?.entry;
-      places.push({ id: `day-${on}`, day: on, count: counts.get(on), entry: { past: above?.open ?? [], above: above ? above.below : "dashed", below: above ? above.below : "dashed" } });
+      const line = above ? above.below : hasNow ? "dashed" : null;
+      places.push({ id: `day-${on}`, day: on, count: counts.get(on), entry: { past: above?.open ?? [], above: line, below: line } });
       before = on;
     }
     places.push({ id: entry.row.snapshot_id, entry, row: entry.row });
