@@ -13,6 +13,8 @@ import { bytes, exact, many, number, plain, since, tally, total } from "./text.j
 
 const LISTED = 1000;
 const IN_PANE = 120;
+const MOST_OPENED = 200000;
+const STAYS_MS = 300;
 
 const NOW = "now";
 
@@ -121,9 +123,11 @@ export function Changes({ from, to, turn }) {
   };
   useKeys((key) => (key === "]" ? step(1) : key === "[" ? step(-1) : false));
   useEffect(() => {
-    // The one text that changed is what somebody came to see.
-    const texts = page?.changes.filter((change) => change.plane === "files" && change.change === "changed") ?? [];
-    if (texts.length && texts.length + (page.changes.length - texts.length) <= 3 && open === null && !state.isPhone.value) setOpen(lines.find((line) => line.change === texts[0])?.key ?? null);
+    // A text that changed is what somebody came to see, if they stay to look.
+    const text = lines.find(({ change }) => change?.plane === "files" && change.change === "changed" && change.new_bytes < MOST_OPENED);
+    if (!text || state.isPhone.value) return undefined;
+    const timer = setTimeout(() => setOpen((was) => was ?? text.key), STAYS_MS);
+    return () => clearTimeout(timer);
   }, [page]);
   if (answer.failure?.status === 404) return html`<p class="quiet">What was before it is no longer kept.</p>`;
   if (answer.failure) return html`<${Failed} failure=${answer.failure} again=${answer.again} />`;

@@ -122,6 +122,10 @@ function Toast({ each }) {
 function Screen() {
   const { screen, namespace, id } = state.route.value;
   if (broken.value) return html`<div class="empty" role="alert"><h2>A part of the console did not load</h2><p class="mono"><${Said} text=${broken.value.message} /></p><${Button} onClick=${() => location.reload()}>Reload<//></div>`;
+  if (screen === "namespaces" && state.session.value.only && !state.isOperator.value && !state.route.value.query.get("key")) {
+    state.go(state.to(["n", state.session.value.only, "timeline"]), { replace: true }); // There is nothing else to see.
+    return null;
+  }
   if (screen === "namespaces") {
     const page = later("namespaces");
     return page ? html`<${page.Namespaces} />` : html`<${Waiting} />`;
