@@ -122,10 +122,6 @@ function Toast({ each }) {
 function Screen() {
   const { screen, namespace, id } = state.route.value;
   if (broken.value) return html`<div class="empty" role="alert"><h2>A part of the console did not load</h2><p class="mono"><${Said} text=${broken.value.message} /></p><${Button} onClick=${() => location.reload()}>Reload<//></div>`;
-  if (screen === "namespaces" && state.session.value.only && !state.isOperator.value && !state.route.value.query.get("key")) {
-    state.go(state.to(["n", state.session.value.only, "timeline"]), { replace: true }); // There is nothing else to see.
-    return null;
-  }
   if (screen === "namespaces") {
     const page = later("namespaces");
     return page ? html`<${page.Namespaces} />` : html`<${Waiting} />`;
@@ -157,6 +153,11 @@ function Frame() {
   useEffect(() => {
     if (namespace !== undefined && state.canWork.value) state.openTimeline(namespace);
   }, [namespace]);
+  useEffect(() => {
+    // A key for one namespace has nothing else to see.
+    const { only, admin } = state.session.value;
+    if (screen === "namespaces" && only && !admin && !state.route.value.query.get("key")) state.go(state.to(["n", only, "timeline"]), { replace: true });
+  }, [screen, state.session.value]);
   useEffect(() => live?.follow(namespace), [live, namespace, state.session.value]);
   useKeys((key, event) => {
     if (key === "Escape" && menu) return setMenu(false), true;
