@@ -70,6 +70,24 @@ function inOrder(lines) {
   return [...out, ...comes];
 }
 
+const tight = (text) => text.replace(/\s+/g, "");
+
+/** Takes lines that differ in white space alone for the same. */
+function withoutSpace(lines) {
+  const out = [];
+  for (let at = 0; at < lines.length; ) {
+    const gone = [];
+    const came = [];
+    while (lines[at]?.kind === "-") gone.push(lines[at++]);
+    while (lines[at]?.kind === "+") came.push(lines[at++]);
+    const isSame = gone.length === came.length && gone.every((line, index) => tight(line.text) === tight(came[index].text));
+    if (isSame) came.forEach((line, index) => out.push({ ...line, kind: " ", old: gone[index].old }));
+    else out.push(...gone, ...came);
+    if (lines[at] && lines[at].kind !== "-" && lines[at].kind !== "+") out.push(lines[at++]);
+  }
+  return out;
+}
+
 const MOST_PAIRS = 400;
 const MOST_PAIR_LETTERS = 600;
 
@@ -174,7 +192,11 @@ function Shown({ diff, name }) {
   const [all, setAll] = useState(false);
   const [paint, painted] = useState(0);
   const isMuch = diff.lines.length > MOST_LINES && !all;
-  const lines = useMemo(() => (isMuch ? diff.lines.slice(0, FIRST_LINES) : diff.lines), [diff, isMuch]);
+  const isCalm = state.ignoresSpace.value;
+  const lines = useMemo(() => {
+    const some = isMuch ? diff.lines.slice(0, FIRST_LINES) : diff.lines;
+    return isCalm ? withoutSpace(some) : some;
+  }, [diff, isMuch, isCalm]);
   useEffect(() => {
     let isGone = false;
     // Lines are marked as they stand: `paint` says that there is something new to draw.
@@ -253,19 +275,45 @@ export function Diff({ change, from, to, isTurned = false }) {
   return html`<${Shown} diff=${diff} name=${change.name} />`;
 }
 
+const MOST_PICTURE = 10 << 20;
+const MAGIC = [
+  ["image/png", [0x89, 0x50, 0x4e, 0x47]],
+  ["image/jpeg", [0xff, 0xd8, 0xff]],
+  ["image/gif", [0x47, 0x49, 0x46, 0x38]],
+  ["image/webp", [0x52, 0x49, 0x46, 0x46]],
+];
+
+/** A picture, if its first bytes say that it is one: never what its name says alone. */
+function Picture({ path, at, words }) {
+  const { namespace } = state.route.value;
+  const answer = useAnswer(async (stop) => {
+    const bytes = await namespaceOf(namespace).bytes(path, at, stop);
+    const first = new Uint8Array(bytes, 0, Math.min(4, bytes.byteLength));
+    const type = MAGIC.find(([, magic]) => magic.every((byte, index) => first[index] === byte))?.[0];
+    return type ? URL.createObjectURL(new Blob([bytes], { type })) : null;
+  }, [namespace, path, at]);
+  useEffect(() => () => answer.value && URL.revokeObjectURL(answer.value), [answer.value]);
+  const draw = (image) => image && (image.src = answer.value);
+  if (answer.failure) return html`<p class="quiet">The picture ${words} could not be read.</p>`;
+  if (answer.value === undefined) return html`<${Waiting} />`;
+  return html`<figure>${answer.value ? html`<img ref=${draw} alt=${`${plain(path)} ${words}`} />` : html`<p class="quiet">Not a picture, whatever its name says.</p>`}<figcaption class="quiet">${words}</figcaption></figure>`;
+}
+
 /** What is known of something too large, or no text. */
 function Facts({ change, from, to, children }) {
   const { namespace } = state.route.value;
   const asked = namespaceOf(namespace);
   const isFile = change.plane === "files" && !change.name_b64;
   const get = (at, words) => html`<a class="button" download href=${asked.raw(change.name, at)}><${Icon} name="download" /><span>${words}</span></a>`;
+  const isPicture = isFile && Math.max(change.old_bytes ?? 0, change.new_bytes ?? 0) <= MOST_PICTURE && /\.(png|jpe?g|gif|webp)$/i.test(change.name);
   return html`<div class="facts-box"><p><${Path} text=${change.name} />: ${change.old_bytes === null ? "was not there" : bytes(change.old_bytes)} → ${change.new_bytes === null ? "not there" : bytes(change.new_bytes)}</p>
     ${children}
+    ${isPicture && html`<div class="pictures">${change.old_bytes !== null && from && html`<${Picture} path=${change.name} at=${from} words="before" />`}${change.new_bytes !== null && html`<${Picture} path=${change.name} at=${to} words="after" />`}</div>`}
     ${isFile && html`<p class="ends">${from && change.old_bytes !== null && get(from, "Download as it was")} ${change.new_bytes !== null && get(to, "Download as it is then")}</p>`}</div>`;
 }
 
 /** Unified or side by side; `v` turns it. */
 export function StyleSwitch() {
   useKeys((key) => key === "v" && (state.setDiffStyle(state.diffStyle.value === "split" ? "unified" : "split"), true));
-  return html`<span class="switch" role="group" aria-label="How changes are shown">${[["split", "Side by side"], ["unified", "Unified"]].map(([value, words]) => html`<button type="button" class="button" aria-pressed=${state.diffStyle.value === value ? "true" : "false"} onClick=${() => state.setDiffStyle(value)}><span>${words}</span></button>`)}</span>`;
+  return html`<span class="switch" role="group" aria-label="How changes are shown"><button type="button" class="button" title="Lines that differ in white space alone count as the same" aria-pressed=${state.ignoresSpace.value ? "true" : "false"} onClick=${() => (state.ignoresSpace.value = !state.ignoresSpace.value)}><span>Ignore white space</span></button>${[["split", "Side by side"], ["unified", "Unified"]].map(([value, words]) => html`<button type="button" class="button" aria-pressed=${state.diffStyle.value === value ? "true" : "false"} onClick=${() => state.setDiffStyle(value)}><span>${words}</span></button>`)}</span>`;
 }

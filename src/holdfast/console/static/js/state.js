@@ -124,6 +124,7 @@ export function setDiffStyle(style) {
   diffStyle.value = style;
   remember("diff", style);
 }
+export const ignoresSpace = signal(false);
 export const housekeeping = signal(remembered("housekeeping") === "on");
 export function setHousekeeping(on) {
   housekeeping.value = on;
