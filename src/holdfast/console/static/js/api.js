@@ -89,6 +89,9 @@ export const listNamespaces = (workspace, after) =>
     query: { limit: 1000, starting_after: after },
   });
 
+/** How a file is asked for: by its path, or where that is no text by its bytes. */
+const asPath = ({ path, bytes }) => (bytes ? { path_b64: bytes } : { path: `workspace/${path}` });
+
 /** What one namespace answers, and does. */
 export function namespaceOf(namespace) {
   const get = (path, query, signal) => send("GET", path, { query, namespace, signal });
@@ -101,8 +104,7 @@ export function namespaceOf(namespace) {
     running: () => get("v1/tasks", { status: "running", limit: 20 }),
     task: (id) => get(`v1/tasks/${encodeURIComponent(id)}`),
     diff: (query, signal) => get("v1/diff", query, signal),
-    textDiff: (path, query, signal) =>
-      get("v1/diff/text", { path: `workspace/${path}`, ...query }, signal),
+    textDiff: (file, query, signal) => get("v1/diff/text", { ...asPath(file), ...query }, signal),
     files: (query, signal) => get("v1/files/list", query, signal),
     sessions: (query, signal) => get("v1/sessions", query, signal),
     value: (query, signal) => get("v1/store/value", query, signal),
@@ -116,9 +118,8 @@ export function namespaceOf(namespace) {
     unpin: (id) => send("DELETE", inside("/pin", id), { namespace }),
     label: (id, label) => send("PATCH", inside("", id), { body: { label }, namespace }),
     remove: (id) => send("DELETE", inside("", id), { namespace }),
-    bytes: (path, at, signal) => read("v1/files/raw", { path: `workspace/${path}`, at }, namespace, signal),
-    raw: (path, at) =>
-      address("v1/files/raw", { path: `workspace/${path}`, at, in: namespace }).href,
+    bytes: (file, at, signal) => read("v1/files/raw", { ...asPath(file), at }, namespace, signal),
+    raw: (file, at) => address("v1/files/raw", { ...asPath(file), at, in: namespace }).href,
     archive: (snapshot) => address("v1/export", { snapshot, files: true, in: namespace }).href,
   };
 }

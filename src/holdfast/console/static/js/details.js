@@ -166,7 +166,7 @@ function FilesThen({ at }) {
   const { namespace } = state.route.value;
   const [path, setPath] = useState("");
   const [after, setAfter] = useState([]);
-  const answer = useAnswer((stop) => namespaceOf(namespace).files({ path: path || undefined, at, limit: ON_PAGE, starting_after: after.at(-1) }, stop), [namespace, at, path, after.at(-1)]);
+  const answer = useAnswer((stop) => namespaceOf(namespace).files({ path: path && `workspace/${path}`, at, limit: ON_PAGE, starting_after: after.at(-1) }, stop), [namespace, at, path, after.at(-1)]);
   const enter = (next) => (setAfter([]), setPath(next));
   const parts = path ? path.split("/") : [];
   const entries = answer.value?.entries ?? answer.value?.files ?? [];
@@ -179,7 +179,7 @@ function FilesThen({ at }) {
       const name = each.path.slice(path ? path.length + 1 : 0).replace(/\/$/, "");
       return html`<li key=${each.path}>${each.kind === "directory"
         ? html`<button type="button" class="change-line" onClick=${() => enter(each.path.replace(/\/$/, ""))}><${Icon} name="folder" size="14" /><span class="mono clip"><${Name} text=${name} />/</span></button>`
-        : html`<span class="change-line"><${Icon} name="file" size="14" /><span class="mono clip"><${Name} text=${name} />${each.target ? html` <span class="dim">→ <${Name} text=${each.target} /></span>` : ""}</span><span class="size">${bytes(each.size_bytes)}</span>${each.kind === "file" && html`<a class="get" download title="Download it as it was then" aria-label=${`Download ${plain(name)}`} href=${namespaceOf(namespace).raw(each.path, at)}><${Icon} name="download" size="14" /></a>`}</span>`}</li>`;
+        : html`<span class="change-line"><${Icon} name="file" size="14" /><span class="mono clip"><${Name} text=${name} />${each.target ? html` <span class="dim">→ <${Name} text=${each.target} /></span>` : ""}</span><span class="size">${bytes(each.size_bytes)}</span>${each.kind === "file" && html`<a class="get" download title="Download it as it was then" aria-label=${`Download ${plain(name)}`} href=${namespaceOf(namespace).raw({ path: each.path, bytes: each.path_b64 }, at)}><${Icon} name="download" size="14" /></a>`}</span>`}</li>`;
     })}</ul>
     ${answer.value?.has_more && html`<div class="bar"><span>The first ${number(ON_PAGE * (after.length + 1))}.</span><${Button} onClick=${() => setAfter([...after, entries.at(-1).path])}>Next<//></div>`}
   </div>`;

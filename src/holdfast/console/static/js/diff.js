@@ -32,6 +32,7 @@ function readDiff(text, path, { isTurned = false } = {}) {
   if (isCoarse) rest = rest.slice(rest.indexOf("\n") + 1);
   const head = `--- a/${path}\n+++ b/${path}\n`;
   if (rest.startsWith(head)) rest = rest.slice(head.length);
+  else if (rest.startsWith("--- ") && rest.includes("\n@@ -")) rest = rest.slice(rest.indexOf("\n@@ -") + 1); // No text.
   else if (!rest.startsWith("@@ ")) return { lines: [], isCoarse, said: text.trim() };
   const lines = [];
   let old = 0;
@@ -234,6 +235,8 @@ async function compareValues(older, newer) {
   return { lines, isCoarse: false, said: null };
 }
 
+const fileOf = (change) => ({ path: change.name, bytes: change.name_b64 });
+
 const missing = (failure) => {
   if (failure.status === 404) return undefined;
   throw failure;
@@ -242,8 +245,7 @@ const missing = (failure) => {
 async function ask(namespace, change, { from, to, isTurned }, stop) {
   const asked = namespaceOf(namespace);
   if (change.plane === "files") {
-    if (change.name_b64) return { lines: [], said: "Its name is not text: what is in it cannot be asked for here." };
-    const got = await asked.textDiff(change.name, { from, to }, stop);
+    const got = await asked.textDiff(fileOf(change), { from, to }, stop);
     return readDiff(got.diff, change.name, { isTurned });
   }
   const read = {
@@ -284,31 +286,31 @@ const MAGIC = [
 ];
 
 /** A picture, if its first bytes say that it is one: never what its name says alone. */
-function Picture({ path, at, words }) {
+function Picture({ change, at, words }) {
   const { namespace } = state.route.value;
   const answer = useAnswer(async (stop) => {
-    const bytes = await namespaceOf(namespace).bytes(path, at, stop);
+    const bytes = await namespaceOf(namespace).bytes(fileOf(change), at, stop);
     const first = new Uint8Array(bytes, 0, Math.min(4, bytes.byteLength));
     const type = MAGIC.find(([, magic]) => magic.every((byte, index) => first[index] === byte))?.[0];
     return type ? URL.createObjectURL(new Blob([bytes], { type })) : null;
-  }, [namespace, path, at]);
+  }, [namespace, change, at]);
   useEffect(() => () => answer.value && URL.revokeObjectURL(answer.value), [answer.value]);
   const draw = (image) => image && (image.src = answer.value);
   if (answer.failure) return html`<p class="quiet">The picture ${words} could not be read.</p>`;
   if (answer.value === undefined) return html`<${Waiting} />`;
-  return html`<figure>${answer.value ? html`<img ref=${draw} alt=${`${plain(path)} ${words}`} />` : html`<p class="quiet">Not a picture, whatever its name says.</p>`}<figcaption class="quiet">${words}</figcaption></figure>`;
+  return html`<figure>${answer.value ? html`<img ref=${draw} alt=${`${plain(change.name)} ${words}`} />` : html`<p class="quiet">Not a picture, whatever its name says.</p>`}<figcaption class="quiet">${words}</figcaption></figure>`;
 }
 
 /** What is known of something too large, or no text. */
 function Facts({ change, from, to, children }) {
   const { namespace } = state.route.value;
   const asked = namespaceOf(namespace);
-  const isFile = change.plane === "files" && !change.name_b64;
-  const get = (at, words) => html`<a class="button" download href=${asked.raw(change.name, at)}><${Icon} name="download" /><span>${words}</span></a>`;
+  const isFile = change.plane === "files";
+  const get = (at, words) => html`<a class="button" download href=${asked.raw(fileOf(change), at)}><${Icon} name="download" /><span>${words}</span></a>`;
   const isPicture = isFile && Math.max(change.old_bytes ?? 0, change.new_bytes ?? 0) <= MOST_PICTURE && /\.(png|jpe?g|gif|webp)$/i.test(change.name);
   return html`<div class="facts-box"><p><${Path} text=${change.name} />: ${change.old_bytes === null ? "was not there" : bytes(change.old_bytes)} → ${change.new_bytes === null ? "not there" : bytes(change.new_bytes)}</p>
     ${children}
-    ${isPicture && html`<div class="pictures">${change.old_bytes !== null && from && html`<${Picture} path=${change.name} at=${from} words="before" />`}${change.new_bytes !== null && html`<${Picture} path=${change.name} at=${to} words="after" />`}</div>`}
+    ${isPicture && html`<div class="pictures">${change.old_bytes !== null && from && html`<${Picture} change=${change} at=${from} words="before" />`}${change.new_bytes !== null && html`<${Picture} change=${change} at=${to} words="after" />`}</div>`}
     ${isFile && html`<p class="ends">${from && change.old_bytes !== null && get(from, "Download as it was")} ${change.new_bytes !== null && get(to, "Download as it is then")}</p>`}</div>`;
 }
 
