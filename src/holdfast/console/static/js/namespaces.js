@@ -40,6 +40,8 @@ const COLUMNS = [
   ["rate", "Taken back", (row) => row.rate ?? -1],
 ];
 
+const WHAT = { rate: "How often sessions were rolled back in the last 24 hours, for each that was active" };
+
 function arranged(namespaces, filter, [by, way]) {
   const sought = filter.trim().toLowerCase();
   const kept = namespaces.filter((each) => each.name.toLowerCase().includes(sought));
@@ -54,8 +56,8 @@ function Table({ rows, order, setOrder }) {
   const has = (test) => rows.some(test);
   const columns = COLUMNS.filter(([name]) => ({ name: true, now: has((row) => row.dirty !== undefined), snapshots: has((row) => row.snapshots !== undefined), latest: has((row) => row.latest), entries: has((row) => row.size_bytes !== undefined), rate: has((row) => row.rate !== undefined) })[name]);
   return html`<div class="table-scroll" tabIndex="0" role="region" aria-label="Namespaces"><table>
-    <thead><tr>${columns.map(([name, title]) => html`<th scope="col" aria-sort=${by === name ? (way > 0 ? "ascending" : "descending") : undefined}><button type="button" onClick=${() => setOrder([name, by === name ? -way : name === "name" ? 1 : -1])}>${title}${by === name ? html`<span aria-hidden="true"> ${way > 0 ? "↑" : "↓"}</span>` : ""}</button></th>`)}</tr></thead>
-    <tbody>${rows.map((row) => html`<tr key=${row.name}>${columns.map(([name]) => html`<${name === "name" ? "th" : "td"} scope=${name === "name" ? "row" : undefined}><${Cell} row=${row} name=${name} /><//>`)}</tr>`)}</tbody>
+    <thead><tr>${columns.map(([name, title]) => html`<th scope="col" title=${WHAT[name]} aria-sort=${by === name ? (way > 0 ? "ascending" : "descending") : undefined}><button type="button" onClick=${() => setOrder([name, by === name ? -way : name === "name" ? 1 : -1])}>${title}${by === name ? html`<span aria-hidden="true"> ${way > 0 ? "↑" : "↓"}</span>` : ""}</button></th>`)}</tr></thead>
+    <tbody>${rows.map((row) => html`<tr key=${row.name}>${columns.map(([name, title]) => html`<${name === "name" ? "th" : "td"} scope=${name === "name" ? "row" : undefined} data-title=${title}><${Cell} row=${row} name=${name} /><//>`)}</tr>`)}</tbody>
   </table></div>`;
 }
 
