@@ -1,6 +1,5 @@
 """How the console looks to everybody, on every screen, in both themes, wide and narrow."""
 
-import itertools
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -55,9 +54,8 @@ def violations(page: Any) -> list[str]:
     return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
 
 
-@pytest.mark.parametrize(
-    ("theme", "width"), itertools.product(["dark", "light"], WIDTHS), ids="-".join
-)
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("width", [*WIDTHS])
 def test_every_screen_is_for_everybody(
     visits: Callable[..., Any], signed_in: Any, shop: dict[str, str], theme: str, width: str
 ) -> None:
