@@ -2,10 +2,10 @@
 
 import { html, signal, useRef, useState } from "../vendor/preact.js";
 import { namespaceOf } from "./api.js";
-import { failed, titleOf } from "./graph.js";
+import { failed, pendingWords, titleOf } from "./graph.js";
 import { Button, Name, Note, Popover, Said } from "./parts.js";
 import * as state from "./state.js";
-import { chosenId, pendingWords } from "./timeline.js";
+import { chosenId } from "./timeline.js";
 import { many, number, plain } from "./text.js";
 
 /** What is asked now: `{what, ...}`; null if nothing is. */
@@ -30,7 +30,8 @@ export const isBad = (row) => failed(row) && Boolean(row.parent);
 
 export function goBack(row) {
   const { namespace } = state.route.value;
-  if (isBad(row)) state.go(state.to(["n", namespace, "goback", row.parent], { before: row.snapshot_id }));
+  if (isBad(row))
+    state.go(state.to(["n", namespace, "goback", row.parent], { before: row.snapshot_id }));
   else state.go(state.to(["n", namespace, "goback", row.snapshot_id]));
 }
 
@@ -40,12 +41,18 @@ export function compare(row) {
   if (first && first.namespace === namespace && first.id !== row.snapshot_id) {
     state.marked.value = null;
     const other = find(first.id);
-    const [old, now] = other && other.number > row.number ? [row.snapshot_id, first.id] : [first.id, row.snapshot_id];
+    const [old, now] =
+      other && other.number > row.number
+        ? [row.snapshot_id, first.id]
+        : [first.id, row.snapshot_id];
     state.go(state.to(["n", namespace, "compare", `${old}...${now}`]));
   } else {
     state.marked.value = { namespace, id: row.snapshot_id, number: row.number };
     state.toast(`#${row.number} is marked. Choose another moment and press Compare again.`, {
-      act: () => ((state.marked.value = null), state.go(state.to(["n", namespace, "compare", `${row.snapshot_id}...now`]))),
+      act: () => (
+        (state.marked.value = null),
+        state.go(state.to(["n", namespace, "compare", `${row.snapshot_id}...now`]))
+      ),
       act_label: "Compare with now",
     });
   }
@@ -63,17 +70,29 @@ async function act(what, doing) {
 }
 
 export const pin = (row) =>
-  act("Not pinned", () => (row.pinned ? here().unpin(row.snapshot_id) : here().pin(row.snapshot_id))).then(
-    (done) => done && state.say(row.pinned ? "Unpinned" : "Pinned"),
-  );
+  act("Not pinned", () =>
+    row.pinned ? here().unpin(row.snapshot_id) : here().pin(row.snapshot_id),
+  ).then((done) => done && state.say(row.pinned ? "Unpinned" : "Pinned"));
 
 /** How much changed, in words: `128 changes`. */
 const changesOf = (restored) =>
-  many(Object.values(restored.changed ?? {}).reduce((sum, each) => sum + each, 0), "change");
+  many(
+    Object.values(restored.changed ?? {}).reduce((sum, each) => sum + each, 0),
+    "change",
+  );
 
 function sayBack(done, words, again) {
-  if (!done.verified) return state.go(state.to(["n", state.route.value.namespace, "snapshot", done.snapshot.snapshot_id], { unverified: 1 }));
-  return state.toast(`${words}: ${changesOf(done)}, verified.`, { act: again, act_label: words.startsWith("Undone") ? "Redo" : "Undo", seconds: 20 });
+  if (!done.verified)
+    return state.go(
+      state.to(["n", state.route.value.namespace, "snapshot", done.snapshot.snapshot_id], {
+        unverified: 1,
+      }),
+    );
+  return state.toast(`${words}: ${changesOf(done)}, verified.`, {
+    act: again,
+    act_label: words.startsWith("Undone") ? "Redo" : "Undo",
+    seconds: 20,
+  });
 }
 
 /** Takes one operation back, and nothing newer; without one, the last change. */
@@ -93,13 +112,16 @@ async function redo() {
 
 function show(done) {
   const { namespace } = state.route.value;
-  if (done.snapshot) state.go(state.to(["n", namespace, "timeline"], { sel: done.snapshot.snapshot_id }));
+  if (done.snapshot)
+    state.go(state.to(["n", namespace, "timeline"], { sel: done.snapshot.snapshot_id }));
 }
 
 /** Says that a restore went well, with its undo. */
 export function restored(done, target) {
   show(done);
-  sayBack(done, `Back at ${target ? `#${target.number}` : "that moment"}`, () => undo(done.snapshot.snapshot_id));
+  sayBack(done, `Back at ${target ? `#${target.number}` : "that moment"}`, () =>
+    undo(done.snapshot.snapshot_id),
+  );
 }
 
 // Keys
@@ -111,20 +133,28 @@ export function press(key, event) {
   const row = chosen();
   const first = before;
   before = null;
-  if (key === "?") return ask("keys"), true;
-  if (key === "g") return (before = "g"), true;
-  if (first === "g" && key === "t" && namespace) return state.go(state.to(["n", namespace, "timeline"])), true;
-  if (first === "g" && key === "n") return state.go(state.to()), true;
-  if (namespace === undefined || !state.canWork.value || state.isAway.value || event.ctrlKey || event.metaKey) return false;
-  if (key === "s" || key === "S") return ask("keep"), true;
-  if (key === "u" || key === "U") return ask("undo"), true;
+  if (key === "?") return (ask("keys"), true);
+  if (key === "g") return ((before = "g"), true);
+  if (first === "g" && key === "t" && namespace)
+    return (state.go(state.to(["n", namespace, "timeline"])), true);
+  if (first === "g" && key === "n") return (state.go(state.to()), true);
+  if (
+    namespace === undefined ||
+    !state.canWork.value ||
+    state.isAway.value ||
+    event.ctrlKey ||
+    event.metaKey
+  )
+    return false;
+  if (key === "s" || key === "S") return (ask("keep"), true);
+  if (key === "u" || key === "U") return (ask("undo"), true);
   if (!row || screen === "goback") return false;
   const lower = key.length === 1 ? key.toLowerCase() : key;
-  if (lower === "r") return goBack(row), true;
-  if (lower === "p") return pin(row), true;
-  if (lower === "c") return compare(row), true;
-  if (lower === "f") return ask("fork", { row }), true;
-  if (lower === "l") return ask("label", { row }), true;
+  if (lower === "r") return (goBack(row), true);
+  if (lower === "p") return (pin(row), true);
+  if (lower === "c") return (compare(row), true);
+  if (lower === "f") return (ask("fork", { row }), true);
+  if (lower === "l") return (ask("label", { row }), true);
   return false;
 }
 
@@ -161,7 +191,8 @@ function Form({ title, button, icon, doing, children, why, tone = "primary" }) {
   };
   return html`<${Popover} title=${title} close=${close}><form ref=${form} onSubmit=${onSubmit}>
     ${children}
-    ${failure && html`<${Note} tone="bad" icon="warn" role="alert"><${Said} text=${failure.message} /><//>`}
+    ${failure && html`<${Note} tone="bad" icon="warn" role="alert"><${Said} text=${failure.message}
+      /><//>`}
     <div class="ends"><${Button} tone="bare" onClick=${close}>Cancel<//>
     <${Button} tone=${tone} icon=${icon} busy=${busy} why=${why} type="submit">${button}<//></div>
   </form><//>`;
@@ -171,14 +202,23 @@ const LONGEST_LABEL = 128;
 
 function Keep() {
   const keep = async (form) => {
-    const done = await here().keep({ label: form.get("label").trim() || null, pin: form.get("pin") === "on" });
+    const done = await here().keep({
+      label: form.get("label").trim() || null,
+      pin: form.get("pin") === "on",
+    });
     await state.refresh();
     state.toast(`Kept as #${done.number}.`);
-    if (state.route.value.screen === "timeline") state.go(state.to(["n", state.route.value.namespace, "timeline"], { sel: done.snapshot_id }), { replace: true });
+    if (state.route.value.screen === "timeline")
+      state.go(
+        state.to(["n", state.route.value.namespace, "timeline"], { sel: done.snapshot_id }),
+        { replace: true },
+      );
   };
   return html`<${Form} title="Keep this moment" button="Keep" icon="camera" doing=${keep}>
-    <label class="field">What is it? <input name="label" maxlength=${LONGEST_LABEL} placeholder="before the release" autocomplete="off" /></label>
-    <label class="tick"><input type="checkbox" name="pin" /> Pin it: it stays until you unpin it</label>
+    <label class="field">What is it? <input name="label" maxlength=${LONGEST_LABEL}
+      placeholder="before the release" autocomplete="off" /></label>
+    <label class="tick"><input type="checkbox" name="pin"
+      /> Pin it: it stays until you unpin it</label>
   <//>`;
 }
 
@@ -186,8 +226,10 @@ function Undo() {
   const known = state.timeline.value;
   const last = known?.rows.find((row) => row.snapshot_id === known.position) ?? known?.rows[0];
   const about = known?.dirty
-    ? html`<p>Takes back the <strong>${pendingWords(known).replace(" not in a snapshot yet", "")}</strong> since ${last ? `#${last.number}` : "the beginning"}.</p>`
-    : html`<p>Takes back the last change${last ? html`: <strong><bdi><${Said} text=${titleOf(last, find)} /></bdi></strong>, #${last.number}` : ""}.</p>`;
+    ? html`<p>Takes back the <strong>${pendingWords(known).replace(" not in a snapshot yet", "")}
+      </strong> since ${last ? `#${last.number}` : "the beginning"}.</p>`
+    : html`<p>Takes back the last change${last ? html`: <strong><bdi><${Said} text=${titleOf(last,
+      find)} /></bdi></strong>, #${last.number}` : ""}.</p>`;
   const doing = async () => {
     const done = await here().undo({});
     await state.refresh();
@@ -196,8 +238,11 @@ function Undo() {
   };
   return html`<${Form} title="Undo" button="Undo" icon="back" doing=${doing}>
     ${about}
-    ${known?.running.length > 0 && html`<${Note} tone="warn" icon="play"><strong>A task is running.</strong> “<bdi><${Said} text=${known.running[0].name} /></bdi>” may write again meanwhile.<//>`}
-    <${Note} tone="safe" icon="shield"><strong>Nothing is lost.</strong> What is there now becomes a snapshot first, and Redo brings it all back.<//>
+    ${known?.running.length > 0 && html`<${Note} tone="warn" icon="play">
+      <strong>A task is running.</strong> “<bdi><${Said} text=${known.running[0].name} />
+      </bdi>” may write again meanwhile.<//>`}
+    <${Note} tone="safe" icon="shield">
+      <strong>Nothing is lost.</strong> What is there now becomes a snapshot first, and Redo brings it all back.<//>
   <//>`;
 }
 
@@ -206,15 +251,29 @@ const GOOD_NAME = /^(?!.*(^|\/)\.\.?(\/|$))[^\p{Cc}\p{Cf}]{1,128}$/u;
 function Fork({ row }) {
   const [name, setName] = useState("");
   const taken = (state.overview.value?.namespaces ?? []).some((each) => each.name === name.trim());
-  const why = !name.trim() ? "It needs a name" : taken ? "There is a namespace of that name already" : !GOOD_NAME.test(name.trim()) || name.startsWith("/") ? "A name is 1 to 128 letters that can be seen, and does not read like a path" : undefined;
+  const why = !name.trim()
+    ? "It needs a name"
+    : taken
+      ? "There is a namespace of that name already"
+      : !GOOD_NAME.test(name.trim()) || name.startsWith("/")
+        ? "A name is 1 to 128 letters that can be seen, and does not read like a path"
+        : undefined;
   const fork = async () => {
     const done = await here().fork({ name: name.trim(), at: row.snapshot_id });
     await state.loadOverview();
-    state.toast(`Forked as ${plain(done.namespace)}.`, { act: () => state.go(state.to(["n", done.namespace, "timeline"])), act_label: "Open", seconds: 20 });
+    state.toast(`Forked as ${plain(done.namespace)}.`, {
+      act: () => state.go(state.to(["n", done.namespace, "timeline"])),
+      act_label: "Open",
+      seconds: 20,
+    });
   };
-  return html`<${Form} title=${`Fork from #${row.number}`} button="Fork" icon="fork" doing=${fork} why=${why}>
-    <label class="field">Name of the new namespace <input name="name" maxlength="128" value=${name} onInput=${(event) => setName(event.currentTarget.value)} autocomplete="off" spellcheck="false" aria-describedby="fork-why" /></label>
-    <p class="quiet" id="fork-why" role="status">${name && why ? why : "Constant time, nothing is copied."}</p>
+  return html`<${Form} title=${`Fork from #${row.number}`} button="Fork" icon="fork" doing=${fork}
+    why=${why}>
+    <label class="field">Name of the new namespace <input name="name" maxlength="128" value=${name}
+      onInput=${(event) => setName(event.currentTarget.value)} autocomplete="off"
+      spellcheck="false" aria-describedby="fork-why" /></label>
+    <p class="quiet" id="fork-why" role="status">${name && why ? why :
+      "Constant time, nothing is copied."}</p>
   <//>`;
 }
 
@@ -223,8 +282,10 @@ function Label({ row }) {
     await here().label(row.snapshot_id, form.get("label").trim() || null);
     await state.refresh();
   };
-  return html`<${Form} title=${`What #${row.number} is called`} button="Save" icon="check" doing=${label}>
-    <label class="field">Label <input name="label" maxlength=${LONGEST_LABEL} value=${row.label ?? ""} autocomplete="off" /></label>
+  return html`<${Form} title=${`What #${row.number} is called`} button="Save" icon="check"
+    doing=${label}>
+    <label class="field">Label <input name="label" maxlength=${LONGEST_LABEL}
+      value=${row.label ?? ""} autocomplete="off" /></label>
   <//>`;
 }
 
@@ -235,7 +296,8 @@ function Delete({ row }) {
     state.toast(`#${row.number} is off the timeline. An operator can bring it back for 7 days.`);
     state.go(state.to(["n", state.route.value.namespace, "timeline"]));
   };
-  return html`<${Form} title=${`Delete #${row.number}`} button="Delete" icon="trash" tone="danger" doing=${remove}>
+  return html`<${Form} title=${`Delete #${row.number}`} button="Delete" icon="trash" tone="danger"
+    doing=${remove}>
     <p><bdi><${Said} text=${titleOf(row, find)} /></bdi></p>
     <p>It goes off the timeline. An operator can bring it back for 7 days.</p>
   <//>`;
@@ -263,9 +325,14 @@ const KEYS = [
 
 function Keys() {
   return html`<${Popover} title="Keys" close=${close} wide>
-    <dl class="keys">${KEYS.map(([key, what]) => html`<div><dt>${key.split("  ").map((each) => html`<kbd>${each}</kbd>`)}</dt><dd>${what}</dd></div>`)}</dl>
-    <label class="tick"><input type="checkbox" checked=${state.letters.value} onChange=${(event) => state.setLetters(event.currentTarget.checked)} /> Single letters do something</label>
-    <label class="tick"><input type="checkbox" checked=${state.housekeeping.value} onChange=${(event) => state.setHousekeeping(event.currentTarget.checked)} /> Show housekeeping: what was kept before going back</label>
+    <dl class="keys">${KEYS.map(([key, what]) => html`<div><dt>
+      ${key.split("  ").map((each) => html`<kbd>${each}</kbd>`)}</dt><dd>${what}</dd></div>`)}</dl>
+    <label class="tick"><input type="checkbox" checked=${state.letters.value}
+      onChange=${(event) => state.setLetters(event.currentTarget.checked)}
+      /> Single letters do something</label>
+    <label class="tick"><input type="checkbox" checked=${state.housekeeping.value}
+      onChange=${(event) => state.setHousekeeping(event.currentTarget.checked)}
+      /> Show housekeeping: what was kept before going back</label>
     <div class="ends"><${Button} tone="primary" onClick=${close}>Close<//></div>
   <//>`;
 }

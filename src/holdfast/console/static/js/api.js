@@ -68,8 +68,15 @@ async function send(method, path, { query, body, namespace, signal, wait = 30000
 
 /** Returns the bytes of a file; who asks knows that they are not too many. */
 async function read(path, query, namespace, signal) {
-  const answer = await fetch(address(path, query), { headers: { "X-Namespace": asHeader(namespace) }, credentials: "same-origin", redirect: "error", cache: "no-store", signal });
-  if (!answer.ok) throw new Failure(answer.status, { message: `The server answered ${answer.status}.` });
+  const answer = await fetch(address(path, query), {
+    headers: { "X-Namespace": asHeader(namespace) },
+    credentials: "same-origin",
+    redirect: "error",
+    cache: "no-store",
+    signal,
+  });
+  if (!answer.ok)
+    throw new Failure(answer.status, { message: `The server answered ${answer.status}.` });
   return answer.arrayBuffer();
 }
 
@@ -97,7 +104,8 @@ export function namespaceOf(namespace) {
   const get = (path, query, signal) => send("GET", path, { query, namespace, signal });
   const post = (path, body) => send("POST", path, { body, namespace, wait: 600000 });
   return {
-    timeline: (query, signal) => get("v1/timeline", { with: "changes,task,actor", ...query }, signal),
+    timeline: (query, signal) =>
+      get("v1/timeline", { with: "changes,task,actor", ...query }, signal),
     snapshot: (id) => get(`v1/timeline/${encodeURIComponent(id)}`),
     status: () => get("v1/status"),
     history: (query, signal) => get("v1/history", query, signal),

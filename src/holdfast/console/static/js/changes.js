@@ -8,9 +8,12 @@ const FOLD_FROM = 8;
 
 /** What a change is known by: names that are not text have their bytes. */
 export const keyOf = (change) =>
-  [change.plane, change.name_b64 ?? "", change.namespace ?? "", change.key ?? change.name].join("\0");
+  [change.plane, change.name_b64 ?? "", change.namespace ?? "", change.key ?? change.name].join(
+    "\0",
+  );
 
-const folderOf = (change) => change.name.slice(0, change.name.replace(/\/$/, "").lastIndexOf("/") + 1);
+const folderOf = (change) =>
+  change.name.slice(0, change.name.replace(/\/$/, "").lastIndexOf("/") + 1);
 
 /** How many there are by plane and word; those that are listed where the server did not count. */
 export function countsOf(changes, counts) {
@@ -34,7 +37,15 @@ export function linesOf(changes, counts, open = new Set()) {
     const own = changes.filter((change) => change.plane === plane);
     const count = counts[plane];
     if (!own.length && !total(count)) continue;
-    lines.push({ key: plane, plane, title, icon, items: own, count, more: total(count) - own.length });
+    lines.push({
+      key: plane,
+      plane,
+      title,
+      icon,
+      items: own,
+      count,
+      more: total(count) - own.length,
+    });
     const byFolder = new Map();
     for (const change of own) {
       const where = plane === "files" ? `${change.change}\0${folderOf(change)}` : "";
@@ -52,14 +63,23 @@ export function linesOf(changes, counts, open = new Set()) {
       done.add(where);
       const folded = items.filter((each) => !each.is_executable_config);
       const key = `fold\0${where}`;
-      lines.push({ key, fold: folderOf(change), word: change.change, items: folded, isOpen: open.has(key) });
-      if (open.has(key)) for (const each of folded) lines.push({ key: keyOf(each), change: each, isInside: true });
+      lines.push({
+        key,
+        fold: folderOf(change),
+        word: change.change,
+        items: folded,
+        isOpen: open.has(key),
+      });
+      if (open.has(key))
+        for (const each of folded) lines.push({ key: keyOf(each), change: each, isInside: true });
     }
   }
   return lines;
 }
 
-export const Sign = ({ word }) => html`<span class=${`sign ${word}`}><span aria-hidden="true">${SIGNS[word] ?? "?"}</span><span class="hidden">${word}</span></span>`;
+export const Sign = ({ word }) =>
+  html`<span class=${`sign ${word}`}><span aria-hidden="true">${SIGNS[word] ?? "?"}</span><span
+    class="hidden">${word}</span></span>`;
 
 const isEmptyFolder = (change) => change.plane === "files" && change.name.endsWith("/");
 
@@ -68,16 +88,23 @@ export function LineText({ line }) {
   if (line.plane) return html`<${Icon} name=${line.icon} /><strong>${line.title}</strong>`;
   if (line.items) {
     const size = line.items.reduce((sum, each) => sum + (each.new_bytes ?? each.old_bytes ?? 0), 0);
-    return html`<${Sign} word=${line.word} /><span class="mono clip"><${Path} text=${line.fold || "/"} /> <span class="dim">${many(line.items.length, "file")}</span></span><span class="size">${bytes(size)}</span>`;
+    return html`<${Sign} word=${line.word} /><span class="mono clip"><${Path} text=${line.fold ||
+      "/"} /> <span class="dim">${many(line.items.length, "file")}</span></span><span class="size">
+      ${bytes(size)}</span>`;
   }
   const { change } = line;
-  return html`<${Sign} word=${change.change} /><span class="mono clip"><${Path} text=${change.name} />${isEmptyFolder(change) && html` <span class="dim">empty folder</span>`}</span>${change.is_executable_config && html`<${Chip} tone="warn" icon="warn" title="Programs run what this file says, without being asked to">runs code<//>`}<span class="size">${sizes(change)}</span>`;
+  return html`<${Sign} word=${change.change} /><span class="mono clip"><${Path} text=${change.name}
+    />${isEmptyFolder(change) && html` <span class="dim">empty folder</span>`}</span>
+    ${change.is_executable_config && html`<${Chip} tone="warn" icon="warn"
+    title="Programs run what this file says, without being asked to">runs code<//>`}<span
+    class="size">${sizes(change)}</span>`;
 }
 
 /** What one line is, for a reader. */
 export function lineName(line) {
   if (line.plane) return `${line.title}, ${tally(line.count) || many(line.items.length, "change")}`;
-  if (line.items) return `${line.word}: ${plain(line.fold || "/")}, ${many(line.items.length, "file")}`;
+  if (line.items)
+    return `${line.word}: ${plain(line.fold || "/")}, ${many(line.items.length, "file")}`;
   return `${line.change.change}: ${plain(line.change.name)}`;
 }
 

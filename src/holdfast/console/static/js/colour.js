@@ -6,9 +6,33 @@ const MOST_LETTERS = 200000;
 const MOST_PLACES = 1500; // Each is an element of the page.
 
 const LANGUAGES = {
-  py: "python", pyi: "python", js: "javascript", mjs: "javascript", cjs: "javascript", jsx: "javascript", ts: "typescript", tsx: "typescript",
-  json: "json", css: "css", html: "markup", xml: "markup", svg: "markup", sh: "bash", bash: "bash", sql: "sql", yml: "yaml", yaml: "yaml",
-  toml: "toml", rs: "rust", go: "go", java: "java", c: "c", h: "c", cc: "cpp", cpp: "cpp", hpp: "cpp",
+  py: "python",
+  pyi: "python",
+  js: "javascript",
+  mjs: "javascript",
+  cjs: "javascript",
+  jsx: "javascript",
+  ts: "typescript",
+  tsx: "typescript",
+  json: "json",
+  css: "css",
+  html: "markup",
+  xml: "markup",
+  svg: "markup",
+  sh: "bash",
+  bash: "bash",
+  sql: "sql",
+  yml: "yaml",
+  yaml: "yaml",
+  toml: "toml",
+  rs: "rust",
+  go: "go",
+  java: "java",
+  c: "c",
+  h: "c",
+  cc: "cpp",
+  cpp: "cpp",
+  hpp: "cpp",
 };
 
 // A worker's address is a place where scripts come in: this policy lets one through.
@@ -51,8 +75,15 @@ export async function colours(name, lines) {
   const language = LANGUAGES[/\.(\w+)$/.exec(name)?.[1]?.toLowerCase()];
   const size = lines.reduce((sum, line) => sum + line.text.length, 0);
   if (!language || size > MOST_LETTERS || typeof Worker === "undefined") return false;
-  const sides = ["-", "+"].map((kind) => lines.filter((line) => line.kind === " " || line.kind === kind));
-  const mine = before.then(() => ask({ language, texts: sides.map((side) => side.map((line) => line.text.replaceAll("\n", " ")).join("\n")) }));
+  const sides = ["-", "+"].map((kind) =>
+    lines.filter((line) => line.kind === " " || line.kind === kind),
+  );
+  const mine = before.then(() =>
+    ask({
+      language,
+      texts: sides.map((side) => side.map((line) => line.text.replaceAll("\n", " ")).join("\n")),
+    }),
+  );
   before = mine.catch(() => null);
   const found = await mine;
   if (!found) return false;

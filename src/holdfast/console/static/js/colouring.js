@@ -3,10 +3,28 @@
 import Prism from "../vendor/prism.js";
 
 const NAMES = {
-  keyword: "c-key", boolean: "c-key", tag: "c-key", selector: "c-key", atrule: "c-key", property: "c-key", decorator: "c-key", annotation: "c-key",
-  string: "c-text", char: "c-text", "template-string": "c-text", "attr-value": "c-text", regex: "c-text", "triple-quoted-string": "c-text", "string-interpolation": "c-text",
-  number: "c-number", constant: "c-number", builtin: "c-number",
-  comment: "c-comment", prolog: "c-comment", doctype: "c-comment", shebang: "c-comment",
+  keyword: "c-key",
+  boolean: "c-key",
+  tag: "c-key",
+  selector: "c-key",
+  atrule: "c-key",
+  property: "c-key",
+  decorator: "c-key",
+  annotation: "c-key",
+  string: "c-text",
+  char: "c-text",
+  "template-string": "c-text",
+  "attr-value": "c-text",
+  regex: "c-text",
+  "triple-quoted-string": "c-text",
+  "string-interpolation": "c-text",
+  number: "c-number",
+  constant: "c-number",
+  builtin: "c-number",
+  comment: "c-comment",
+  prolog: "c-comment",
+  doctype: "c-comment",
+  shebang: "c-comment",
 };
 
 /** Returns the places of each line: `[from, to, name]`. */
@@ -16,7 +34,10 @@ function places(text, language) {
   const walk = (tokens, name) => {
     for (const token of tokens) {
       if (typeof token !== "string") {
-        walk(Array.isArray(token.content) ? token.content : [token.content], name ?? NAMES[token.type]);
+        walk(
+          Array.isArray(token.content) ? token.content : [token.content],
+          name ?? NAMES[token.type],
+        );
         continue;
       }
       token.split("\n").forEach((part, index) => {

@@ -6,7 +6,18 @@
 import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
 import { namespaceOf } from "./api.js";
 import { colours } from "./colour.js";
-import { Button, Failed, Icon, Note, Path, Rows, Said, Waiting, useAnswer, useKeys } from "./parts.js";
+import {
+  Button,
+  Failed,
+  Icon,
+  Note,
+  Path,
+  Rows,
+  Said,
+  Waiting,
+  useAnswer,
+  useKeys,
+} from "./parts.js";
 import * as state from "./state.js";
 import { bytes, marked, misleads, number, plain, turns } from "./text.js";
 
@@ -32,7 +43,8 @@ function readDiff(text, path, { isTurned = false } = {}) {
   if (isCoarse) rest = rest.slice(rest.indexOf("\n") + 1);
   const head = `--- a/${path}\n+++ b/${path}\n`;
   if (rest.startsWith(head)) rest = rest.slice(head.length);
-  else if (rest.startsWith("--- ") && rest.includes("\n@@ -")) rest = rest.slice(rest.indexOf("\n@@ -") + 1); // No text.
+  else if (rest.startsWith("--- ") && rest.includes("\n@@ -"))
+    rest = rest.slice(rest.indexOf("\n@@ -") + 1); // No text.
   else if (!rest.startsWith("@@ ")) return { lines: [], isCoarse, said: text.trim() };
   const lines = [];
   let old = 0;
@@ -41,13 +53,20 @@ function readDiff(text, path, { isTurned = false } = {}) {
     const sign = line[0];
     const hunk = sign === "@" && /^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@/.exec(line);
     if (hunk) {
-      [old, now] = isTurned ? [Number(hunk[2]), Number(hunk[1])] : [Number(hunk[1]), Number(hunk[2])];
+      [old, now] = isTurned
+        ? [Number(hunk[2]), Number(hunk[1])]
+        : [Number(hunk[1]), Number(hunk[2])];
       lines.push({ kind: "@", text: `line ${Math.max(1, now)}` });
     } else if (sign === "\\") {
       lines.push({ kind: "\\", text: "no line break at the end" });
     } else if (sign === " " || sign === "+" || sign === "-") {
       const kind = sign === " " ? " " : (sign === "+") === isTurned ? "-" : "+";
-      lines.push({ kind, text: line.slice(1), old: kind === "+" ? null : old, now: kind === "-" ? null : now });
+      lines.push({
+        kind,
+        text: line.slice(1),
+        old: kind === "+" ? null : old,
+        now: kind === "-" ? null : now,
+      });
       if (kind !== "+") old += 1;
       if (kind !== "-") now += 1;
     }
@@ -76,13 +95,16 @@ const tight = (text) => text.replace(/\s+/g, "");
 /** Takes lines that differ in white space alone for the same. */
 function withoutSpace(lines) {
   const out = [];
-  for (let at = 0; at < lines.length; ) {
+  for (let at = 0; at < lines.length;) {
     const gone = [];
     const came = [];
     while (lines[at]?.kind === "-") gone.push(lines[at++]);
     while (lines[at]?.kind === "+") came.push(lines[at++]);
-    const isSame = gone.length === came.length && gone.every((line, index) => tight(line.text) === tight(came[index].text));
-    if (isSame) came.forEach((line, index) => out.push({ ...line, kind: " ", old: gone[index].old }));
+    const isSame =
+      gone.length === came.length &&
+      gone.every((line, index) => tight(line.text) === tight(came[index].text));
+    if (isSame)
+      came.forEach((line, index) => out.push({ ...line, kind: " ", old: gone[index].old }));
     else out.push(...gone, ...came);
     if (lines[at] && lines[at].kind !== "-" && lines[at].kind !== "+") out.push(lines[at++]);
   }
@@ -96,7 +118,7 @@ const MOST_PAIR_LETTERS = 600;
 async function markWords(lines) {
   const { diffWordsWithSpace } = await import("../vendor/jsdiff.js");
   let pairs = 0;
-  for (let at = 0; at < lines.length; ) {
+  for (let at = 0; at < lines.length;) {
     let gone = at;
     while (lines[gone]?.kind === "-") gone += 1;
     let came = gone;
@@ -108,10 +130,18 @@ async function markWords(lines) {
         if (old.text.length > MOST_PAIR_LETTERS || now.text.length > MOST_PAIR_LETTERS) continue;
         const parts = diffWordsWithSpace(old.text, now.text, { maxEditLength: 200 });
         if (!parts) continue;
-        const same = parts.filter((part) => !part.added && !part.removed).reduce((sum, part) => sum + part.value.length, 0);
+        const same = parts
+          .filter((part) => !part.added && !part.removed)
+          .reduce((sum, part) => sum + part.value.length, 0);
         if (same * 3 < Math.max(old.text.length, now.text.length)) continue; // Another line, not a changed one.
-        old.words = spans(parts.filter((part) => !part.added), "removed");
-        now.words = spans(parts.filter((part) => !part.removed), "added");
+        old.words = spans(
+          parts.filter((part) => !part.added),
+          "removed",
+        );
+        now.words = spans(
+          parts.filter((part) => !part.removed),
+          "added",
+        );
       }
     }
     at = Math.max(came, at + 1);
@@ -133,14 +163,20 @@ function Pieces({ line }) {
   const cutOff = line.text.length > MOST_LETTERS;
   const text = cutOff ? line.text.slice(0, 2000) : line.text;
   const layers = [...(line.colours ?? []), ...(line.words ?? [])];
-  const edges = [...new Set([0, text.length, ...layers.flatMap(([from, to]) => [from, to])])].filter((at) => at <= text.length).sort((a, b) => a - b);
+  const edges = [...new Set([0, text.length, ...layers.flatMap(([from, to]) => [from, to])])]
+    .filter((at) => at <= text.length)
+    .sort((a, b) => a - b);
   const pieces = edges.slice(0, -1).map((from, index) => {
     const part = text.slice(from, edges[index + 1]);
-    const names = layers.filter(([start, end]) => start <= from && from < end).map(([, , name]) => name);
+    const names = layers
+      .filter(([start, end]) => start <= from && from < end)
+      .map(([, , name]) => name);
     const said = html`<${Said} text=${part} keep=${"\t"} />`;
     return names.length ? html`<span class=${names.join(" ")}>${said}</span>` : said;
   });
-  return html`${pieces}${cutOff && html`<span class="cut">… ${number(line.text.length - 2000)} more letters in this line</span>`}${text === "" && "\n"}`;
+  return html`${pieces}${cutOff && html`<span
+    class="cut">… ${number(line.text.length - 2000)} more letters in this line</span>`}
+    ${text === "" && "\n"}`;
 }
 
 const pad = (value, width = 5) => String(value ?? "").padStart(width);
@@ -148,9 +184,15 @@ const pad = (value, width = 5) => String(value ?? "").padStart(width);
 function Line({ line, side, paint }) {
   const tag = line.kind === "+" ? "ins" : line.kind === "-" ? "del" : "span";
   const sign = { "+": "+", "-": "−", "@": " ", "\\": " " }[line.kind] ?? " ";
-  const mark = line.kind === "@" ? `${pad("…")}${side ? "" : pad("…")}  ` : side ? `${pad(side === "old" ? line.old : line.now)} ${sign}` : `${pad(line.old)}${pad(line.now)} ${sign}`;
+  const mark =
+    line.kind === "@"
+      ? `${pad("…")}${side ? "" : pad("…")}  `
+      : side
+        ? `${pad(side === "old" ? line.old : line.now)} ${sign}`
+        : `${pad(line.old)}${pad(line.now)} ${sign}`;
   const kinds = { "+": "came", "-": "gone", "@": "hunk", "\\": "hunk", " ": "" };
-  return html`<${tag} class=${`l ${kinds[line.kind]}`} data-n=${mark}><${Pieces} line=${line} paint=${paint} />${"\n"}<//>`;
+  return html`<${tag} class=${`l ${kinds[line.kind]}`} data-n=${mark}><${Pieces} line=${line}
+    paint=${paint} />${"\n"}<//>`;
 }
 
 const NOTHING = { kind: " ", text: "", old: null, now: null, isFiller: true };
@@ -158,7 +200,7 @@ const NOTHING = { kind: " ", text: "", old: null, now: null, isFiller: true };
 /** Pairs lines for two columns. */
 function sideBySide(lines) {
   const rows = [];
-  for (let at = 0; at < lines.length; ) {
+  for (let at = 0; at < lines.length;) {
     if (lines[at].kind === " " || lines[at].kind === "@" || lines[at].kind === "\\") {
       rows.push([lines[at], lines[at]]);
       at += 1;
@@ -168,7 +210,8 @@ function sideBySide(lines) {
     const came = [];
     while (lines[at]?.kind === "-") gone.push(lines[at++]);
     while (lines[at]?.kind === "+") came.push(lines[at++]);
-    for (let index = 0; index < Math.max(gone.length, came.length); index += 1) rows.push([gone[index] ?? NOTHING, came[index] ?? NOTHING]);
+    for (let index = 0; index < Math.max(gone.length, came.length); index += 1)
+      rows.push([gone[index] ?? NOTHING, came[index] ?? NOTHING]);
   }
   return rows;
 }
@@ -178,14 +221,21 @@ function Lines({ lines, name, paint }) {
   const pairs = useMemo(() => (style === "split" ? sideBySide(lines) : null), [lines, style]);
   if (pairs) {
     const seen = pairs.slice(0, MOST_PLAIN / 2);
-    return html`<div class="code two" tabIndex="0" role="region" aria-label=${`Changes of ${plain(name)}, side by side`}>
-      ${["old", "now"].map((side, index) => html`<div class="side">${seen.map((pair, at) => html`<${Line} key=${at} line=${pair[index]} side=${side} paint=${paint} />`)}</div>`)}
-      ${pairs.length > seen.length && html`<p class="quiet">The first ${number(seen.length)} lines are side by side; Unified shows all ${number(lines.length)}.</p>`}
+    return html`<div class="code two" tabIndex="0" role="region"
+      aria-label=${`Changes of ${plain(name)}, side by side`}>
+      ${["old", "now"].map((side, index) => html`<div class="side">${seen.map((pair,
+        at) => html`<${Line} key=${at} line=${pair[index]} side=${side} paint=${paint} />`)}
+        </div>`)}
+      ${pairs.length > seen.length && html`<p
+        class="quiet">The first ${number(seen.length)} lines are side by side; Unified shows all ${number(lines.length)}.</p>`}
     </div>`;
   }
   const about = { role: "region", tabIndex: "0", "aria-label": `Changes of ${plain(name)}` };
-  if (lines.length > MOST_PLAIN) return html`<${Rows} ...${about} class="code far" count=${lines.length} height=${LINE} extra=${20} draw=${(index) => html`<${Line} line=${lines[index]} paint=${paint} />`} />`;
-  return html`<div class="code" ...${about}>${lines.map((line, at) => html`<${Line} key=${at} line=${line} paint=${paint} />`)}</div>`;
+  if (lines.length > MOST_PLAIN)
+    return html`<${Rows} ...${about} class="code far" count=${lines.length} height=${LINE}
+      extra=${20} draw=${(index) => html`<${Line} line=${lines[index]} paint=${paint} />`} />`;
+  return html`<div class="code" ...${about}>${lines.map((line, at) => html`<${Line} key=${at}
+    line=${line} paint=${paint} />`)}</div>`;
 }
 
 /** Shows lines, all of them or the first; with words marked and colours, once those are there. */
@@ -203,16 +253,25 @@ function Shown({ diff, name }) {
     // Lines are marked as they stand: `paint` says that there is something new to draw.
     const draw = () => !isGone && painted((turn) => turn + 1);
     markWords(lines).then(draw, () => {});
-    colours(name, lines).then((done) => done && draw(), () => {});
+    colours(name, lines).then(
+      (done) => done && draw(),
+      () => {},
+    );
     return () => (isGone = true);
   }, [lines]);
   const hidden = useMemo(() => diff.lines.some((line) => misleads(line.text)), [diff]);
   const turned = hidden && diff.lines.some((line) => turns(line.text));
   return html`
-    ${diff.isCoarse && html`<${Note} tone="warn" icon="warn">${COARSE}: what was not compared is shown as replaced.<//>`}
-    ${hidden && html`<${Note} tone="warn" icon="warn"><strong>There are characters here that cannot be seen${turned ? ", and some that turn text around" : ""}.</strong> They are shown as marks: it may read otherwise in an editor.<//>`}
+    ${diff.isCoarse && html`<${Note} tone="warn" icon="warn">
+      ${COARSE}: what was not compared is shown as replaced.<//>`}
+    ${hidden && html`<${Note} tone="warn" icon="warn">
+      <strong>There are characters here that cannot be seen${turned ?
+      ", and some that turn text around" :
+      ""}.</strong> They are shown as marks: it may read otherwise in an editor.<//>`}
     <${Lines} lines=${lines} name=${name} paint=${paint} />
-    ${isMuch && html`<div class="bar"><span>The first ${FIRST_LINES} of ${number(diff.lines.length)} lines.</span><${Button} onClick=${() => setAll(true)}>Show all<//></div>`}`;
+    ${isMuch && html`<div class="bar">
+      <span>The first ${FIRST_LINES} of ${number(diff.lines.length)} lines.</span><${Button}
+      onClick=${() => setAll(true)}>Show all<//></div>`}`;
 }
 
 /** Two values as JSON, compared here: what a server has no text diff for. */
@@ -220,7 +279,10 @@ async function compareValues(older, newer) {
   const { diffLines } = await import("../vendor/jsdiff.js");
   const written = (value) => (value === undefined ? "" : `${JSON.stringify(value, null, 2)}\n`);
   const [old, now] = [written(older), written(newer)];
-  const parts = diffLines(old, now, { maxEditLength: 3000 }) ?? [{ removed: true, value: old }, { added: true, value: now }];
+  const parts = diffLines(old, now, { maxEditLength: 3000 }) ?? [
+    { removed: true, value: old },
+    { added: true, value: now },
+  ];
   const lines = [];
   let [o, n] = [1, 1];
   for (const part of parts) {
@@ -249,8 +311,12 @@ async function ask(namespace, change, { from, to, isTurned }, stop) {
     return readDiff(got.diff, change.name, { isTurned });
   }
   const read = {
-    store: (at) => asked.value({ namespace: change.namespace, key: change.key, at }, stop).then((got) => got.value, missing),
-    sessions: (at) => asked.state(change.name, { at }, stop).then((got) => got.state ?? got, missing),
+    store: (at) =>
+      asked
+        .value({ namespace: change.namespace, key: change.key, at }, stop)
+        .then((got) => got.value, missing),
+    sessions: (at) =>
+      asked.state(change.name, { at }, stop).then((got) => got.state ?? got, missing),
   }[change.plane];
   if (!read) return { lines: [], said: "What it remembers is not shown here." };
   const [old, now] = await Promise.all([read(from), read(to)]);
@@ -267,13 +333,22 @@ export function Diff({ change, from, to, isTurned = false }) {
   const most = Math.max(change.old_bytes ?? 0, change.new_bytes ?? 0);
   const [anyway, setAnyway] = useState(false);
   const isGated = most > MOST_BYTES && !anyway;
-  const answer = useAnswer((stop) => (isGated ? null : ask(namespace, change, { from, to, isTurned }, stop)), [namespace, change.plane, change.name, from, to, isTurned, isGated]);
-  if (isGated) return html`<${Facts} change=${change} from=${from} to=${to}>${most <= MOST_ANYWAY ? html`<${Button} onClick=${() => setAnyway(true)}>Load anyway<//>` : null}<//>`;
+  const answer = useAnswer(
+    (stop) => (isGated ? null : ask(namespace, change, { from, to, isTurned }, stop)),
+    [namespace, change.plane, change.name, from, to, isTurned, isGated],
+  );
+  if (isGated)
+    return html`<${Facts} change=${change} from=${from} to=${to}>${most <= MOST_ANYWAY ?
+      html`<${Button} onClick=${() => setAnyway(true)}>Load anyway<//>` : null}<//>`;
   if (answer.failure) return html`<${Failed} failure=${answer.failure} again=${answer.again} />`;
   if (!answer.value) return html`<${Waiting} what="Comparing…" />`;
   const diff = answer.value;
-  if (diff.said) return html`<${Facts} change=${change} from=${from} to=${to}><span class="quiet"><${Said} text=${diff.said} /></span><//>`;
-  if (!diff.lines.length) return html`<p class="quiet pad">The content is the same: its mode or its times changed, or it is empty.</p>`;
+  if (diff.said)
+    return html`<${Facts} change=${change} from=${from} to=${to}><span class="quiet"><${Said}
+      text=${diff.said} /></span><//>`;
+  if (!diff.lines.length)
+    return html`<p
+      class="quiet pad">The content is the same: its mode or its times changed, or it is empty.</p>`;
   return html`<${Shown} diff=${diff} name=${change.name} />`;
 }
 
@@ -288,17 +363,25 @@ const MAGIC = [
 /** A picture, if its first bytes say that it is one: never what its name says alone. */
 function Picture({ change, at, words }) {
   const { namespace } = state.route.value;
-  const answer = useAnswer(async (stop) => {
-    const bytes = await namespaceOf(namespace).bytes(fileOf(change), at, stop);
-    const first = new Uint8Array(bytes, 0, Math.min(4, bytes.byteLength));
-    const type = MAGIC.find(([, magic]) => magic.every((byte, index) => first[index] === byte))?.[0];
-    return type ? URL.createObjectURL(new Blob([bytes], { type })) : null;
-  }, [namespace, change, at]);
+  const answer = useAnswer(
+    async (stop) => {
+      const bytes = await namespaceOf(namespace).bytes(fileOf(change), at, stop);
+      const first = new Uint8Array(bytes, 0, Math.min(4, bytes.byteLength));
+      const type = MAGIC.find(([, magic]) =>
+        magic.every((byte, index) => first[index] === byte),
+      )?.[0];
+      return type ? URL.createObjectURL(new Blob([bytes], { type })) : null;
+    },
+    [namespace, change, at],
+  );
   useEffect(() => () => answer.value && URL.revokeObjectURL(answer.value), [answer.value]);
   const draw = (image) => image && (image.src = answer.value);
   if (answer.failure) return html`<p class="quiet">The picture ${words} could not be read.</p>`;
   if (answer.value === undefined) return html`<${Waiting} />`;
-  return html`<figure>${answer.value ? html`<img ref=${draw} alt=${`${plain(change.name)} ${words}`} />` : html`<p class="quiet">Not a picture, whatever its name says.</p>`}<figcaption class="quiet">${words}</figcaption></figure>`;
+  return html`<figure>${answer.value ? html`<img ref=${draw}
+    alt=${`${plain(change.name)} ${words}`} />` : html`<p
+    class="quiet">Not a picture, whatever its name says.</p>`}<figcaption class="quiet">${words}
+    </figcaption></figure>`;
 }
 
 /** What is known of something too large, or no text. */
@@ -306,16 +389,45 @@ function Facts({ change, from, to, children }) {
   const { namespace } = state.route.value;
   const asked = namespaceOf(namespace);
   const isFile = change.plane === "files";
-  const get = (at, words) => html`<a class="button" download href=${asked.raw(fileOf(change), at)}><${Icon} name="download" /><span>${words}</span></a>`;
-  const isPicture = isFile && Math.max(change.old_bytes ?? 0, change.new_bytes ?? 0) <= MOST_PICTURE && /\.(png|jpe?g|gif|webp)$/i.test(change.name);
-  return html`<div class="facts-box"><p><${Path} text=${change.name} />: ${change.old_bytes === null ? "was not there" : bytes(change.old_bytes)} → ${change.new_bytes === null ? "not there" : bytes(change.new_bytes)}</p>
+  const get = (at, words) =>
+    html`<a class="button" download href=${asked.raw(fileOf(change), at)}><${Icon} name="download"
+      /><span>${words}</span></a>`;
+  const isPicture =
+    isFile &&
+    Math.max(change.old_bytes ?? 0, change.new_bytes ?? 0) <= MOST_PICTURE &&
+    /\.(png|jpe?g|gif|webp)$/i.test(change.name);
+  return html`<div class="facts-box"><p><${Path} text=${change.name}
+    />: ${change.old_bytes === null ? "was not there" :
+    bytes(change.old_bytes)} → ${change.new_bytes === null ? "not there" : bytes(change.new_bytes)}
+    </p>
     ${children}
-    ${isPicture && html`<div class="pictures">${change.old_bytes !== null && from && html`<${Picture} change=${change} at=${from} words="before" />`}${change.new_bytes !== null && html`<${Picture} change=${change} at=${to} words="after" />`}</div>`}
-    ${isFile && html`<p class="ends">${from && change.old_bytes !== null && get(from, "Download as it was")} ${change.new_bytes !== null && get(to, "Download as it is then")}</p>`}</div>`;
+    ${isPicture && html`<div class="pictures">${change.old_bytes !== null && from &&
+      html`<${Picture} change=${change} at=${from} words="before" />`}
+      ${change.new_bytes !== null && html`<${Picture} change=${change} at=${to} words="after" />`}
+      </div>`}
+    ${isFile && html`<p class="ends">${from && change.old_bytes !== null && get(from,
+      "Download as it was")} ${change.new_bytes !== null && get(to, "Download as it is then")}</p>`}
+      </div>`;
 }
 
 /** Unified or side by side; `v` turns it. */
 export function StyleSwitch() {
-  useKeys((key) => key === "v" && (state.setDiffStyle(state.diffStyle.value === "split" ? "unified" : "split"), true));
-  return html`<span class="switch" role="group" aria-label="How changes are shown"><button type="button" class="button" title="Lines that differ in white space alone count as the same" aria-pressed=${state.ignoresSpace.value ? "true" : "false"} onClick=${() => (state.ignoresSpace.value = !state.ignoresSpace.value)}><span>Ignore white space</span></button>${[["split", "Side by side"], ["unified", "Unified"]].map(([value, words]) => html`<button type="button" class="button" aria-pressed=${state.diffStyle.value === value ? "true" : "false"} onClick=${() => state.setDiffStyle(value)}><span>${words}</span></button>`)}</span>`;
+  useKeys(
+    (key) =>
+      key === "v" &&
+      (state.setDiffStyle(state.diffStyle.value === "split" ? "unified" : "split"), true),
+  );
+  return html`<span class="switch" role="group" aria-label="How changes are shown"><button
+    type="button" class="button" title="Lines that differ in white space alone count as the same"
+    aria-pressed=${state.ignoresSpace.value ? "true" : "false"}
+    onClick=${() => (state.ignoresSpace.value = !state.ignoresSpace.value)}>
+    <span>Ignore white space</span></button>${[
+    ["split", "Side by side"],
+    ["unified", "Unified"],
+  ].map(
+    ([value, words]) =>
+      html`<button type="button" class="button" aria-pressed=${state.diffStyle.value === value ?
+        "true" : "false"} onClick=${() => state.setDiffStyle(value)}><span>${words}</span>
+        </button>`,
+  )}</span>`;
 }

@@ -56,7 +56,9 @@ export function follow(namespace) {
 
   const open = (resolve) => {
     let silence = null;
-    source = new EventSource(streamOf(workspace, { namespace: chosen, types: TYPES, last_event_id: last }));
+    source = new EventSource(
+      streamOf(workspace, { namespace: chosen, types: TYPES, last_event_id: last }),
+    );
     const listen = () => {
       clearTimeout(silence);
       silence = setTimeout(lose, SILENT_MS);
@@ -72,7 +74,8 @@ export function follow(namespace) {
     source.onerror = () => {
       lose();
       // A stream that was refused does not come back by itself.
-      if (source?.readyState === EventSource.CLOSED) setTimeout(() => (release?.(), begin()), AGAIN_MS);
+      if (source?.readyState === EventSource.CLOSED)
+        setTimeout(() => (release?.(), begin()), AGAIN_MS);
     };
     source.onmessage = on;
     for (const type of NAMED) source.addEventListener(type, on);
@@ -142,11 +145,29 @@ function read(text) {
 }
 
 const NAMED = [
-  "connected", "snapshot.created", "snapshot.restored", "snapshot.undone", "snapshot.redone", "snapshot.pinned",
-  "snapshot.unpinned", "snapshot.extended", "snapshot.labelled", "snapshot.deleted", "snapshot.recovered",
-  "snapshot.forgotten", "namespace.forked", "namespace.merged", "namespace.imported", "namespace.deleted",
-  "namespace.recovered", "namespace.purged", "namespace.retention_set", "namespace.quota_set",
-  "task.started", "task.completed", "task.failed",
+  "connected",
+  "snapshot.created",
+  "snapshot.restored",
+  "snapshot.undone",
+  "snapshot.redone",
+  "snapshot.pinned",
+  "snapshot.unpinned",
+  "snapshot.extended",
+  "snapshot.labelled",
+  "snapshot.deleted",
+  "snapshot.recovered",
+  "snapshot.forgotten",
+  "namespace.forked",
+  "namespace.merged",
+  "namespace.imported",
+  "namespace.deleted",
+  "namespace.recovered",
+  "namespace.purged",
+  "namespace.retention_set",
+  "namespace.quota_set",
+  "task.started",
+  "task.completed",
+  "task.failed",
 ];
 
 let waiting = null;

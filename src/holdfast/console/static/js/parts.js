@@ -10,7 +10,8 @@ const PATHS = {
   arrow: "M3 8h10M9 4l4 4-4 4",
   away: "M3 3l10 10M5 8a4 4 0 0 1 3-1.500M3 5.800A8 8 0 0 1 8 4M8 12h.01M9.500 7a4 4 0 0 1 1.500 1",
   back: "M6.500 4L3 7.500 6.500 11M3 7.500h6.500a3.500 3.500 0 0 1 0 7H7",
-  camera: "M2.500 5h2.600l1-1.500h3.800l1 1.500h2.600v8h-11zM8 11a2.200 2.200 0 1 0 0-4.400A2.200 2.200 0 0 0 8 11z",
+  camera:
+    "M2.500 5h2.600l1-1.500h3.800l1 1.500h2.600v8h-11zM8 11a2.200 2.200 0 1 0 0-4.400A2.200 2.200 0 0 0 8 11z",
   check: "M3 8.500l3.200 3L13 4.500",
   chevron: "M4 6l4 4 4-4",
   compare: "M8 2.500v11M2.500 5H6M2.500 8H6M2.500 11H6M10 5h3.500M10 8h3.500M10 11h3.500",
@@ -24,7 +25,8 @@ const PATHS = {
   key: "M10.500 9a3.500 3.500 0 1 0-3.300-2.300L2.500 11.400V13.500h2.100v-1.600h1.600v-1.600h1.300l.7-.7A3.500 3.500 0 0 0 10.500 9z",
   label: "M2.500 2.500h5.500l5.500 5.500-5.500 5.500L2.500 8zM5.500 5.500h.01",
   list: "M5.500 4h8M5.500 8h8M5.500 12h8M2.500 4h.01M2.500 8h.01M2.500 12h.01",
-  memory: "M8 2.500a4.500 4.500 0 0 1 2.500 8.200v1.300h-5v-1.300A4.500 4.500 0 0 1 8 2.500zM6 14h4",
+  memory:
+    "M8 2.500a4.500 4.500 0 0 1 2.500 8.200v1.300h-5v-1.300A4.500 4.500 0 0 1 8 2.500zM6 14h4",
   menu: "M2.500 4.500h11M2.500 8h11M2.500 11.500h11",
   moon: "M13 9.500A5.500 5.500 0 0 1 6.500 3a5.500 5.500 0 1 0 6.500 6.500z",
   out: "M6.500 3h-4v10h4M6 8h7.500M10.500 5l3 3-3 3",
@@ -34,7 +36,8 @@ const PATHS = {
   session: "M2.500 3h11v8h-6L5 13.500V11H2.500z",
   shield: "M8 2l5 1.800V8c0 3-2.200 5-5 6-2.800-1-5-3-5-6V3.800zM5.800 7.800l1.600 1.600 2.900-3",
   split: "M2.500 3h11v10h-11zM8 3v10",
-  store: "M13 4c0 1.100-2.200 2-5 2s-5-.900-5-2 2.200-2 5-2 5 .900 5 2zM3 4v8c0 1.100 2.200 2 5 2s5-.900 5-2V4M3 8c0 1.100 2.200 2 5 2s5-.900 5-2",
+  store:
+    "M13 4c0 1.100-2.200 2-5 2s-5-.900-5-2 2.200-2 5-2 5 .900 5 2zM3 4v8c0 1.100 2.200 2 5 2s5-.900 5-2V4M3 8c0 1.100 2.200 2 5 2s5-.900 5-2",
   sun: "M8 10.800a2.800 2.800 0 1 0 0-5.600 2.800 2.800 0 0 0 0 5.600zM8 1.500v1.300M8 13.200v1.300M1.500 8h1.300M13.200 8h1.300M3.400 3.400l.9.9M11.700 11.700l.9.9M12.600 3.400l-.9.9M4.300 11.700l-.9.9",
   trash: "M3 4.500h10M6 4.500V2.500h4v2M4.500 4.500l.5 9h6l.5-9",
   warn: "M8 2.500l6 11H2zM8 6.500v3.500M8 12h.01",
@@ -51,7 +54,9 @@ export const Icon = ({ name, size = 16 }) => html`<svg
 /** Somebody else's text: a text node, with marks for what cannot be seen in it. */
 export const Said = ({ text, keep }) =>
   marked(text, keep).map((part) =>
-    typeof part === "string" ? part : html`<span class="mark" title=${part.name}>${part.sign}</span>`,
+    typeof part === "string"
+      ? part
+      : html`<span class="mark" title=${part.name}>${part.sign}</span>`,
   );
 
 /** A name that somebody else chose, whatever direction it reads in. */
@@ -69,7 +74,8 @@ export function Path({ text, most = 96 }) {
 
 export const Chip = ({ tone = "plain", icon, title, children }) =>
   html`<span class=${`chip ${tone}`} title=${title}
-    >${icon && html`<${Icon} name=${icon} size="12" />`}<span class="chip-text">${children}</span></span>`;
+    >${icon && html`<${Icon} name=${icon} size="12" />`}<span class="chip-text">${children}</span>
+      </span>`;
 
 export const Moment = ({ at, long }) =>
   html`<time dateTime=${at} title=${exact(at)}>${long ? moment(at) : time(at)}</time>`;
@@ -89,7 +95,8 @@ export function Button({ icon, kbd, tone = "", label, why, children, busy, ...re
     title=${why || rest.title || label}
     aria-disabled=${off ? "true" : undefined}
     onClick=${(event) => !off && rest.onClick?.(event)}
-  >${icon && html`<${Icon} name=${icon} />`}${children && html`<span>${children}</span>`}${kbd && html`<${Kbd} name=${kbd} />`}</button>`;
+  >${icon && html`<${Icon} name=${icon} />`}${children && html`<span>${children}</span>`}${kbd &&
+    html`<${Kbd} name=${kbd} />`}</button>`;
 }
 
 /** An id that a click copies. */
@@ -106,26 +113,34 @@ export function Copied({ text, children }) {
     }
   };
   return html`<button type="button" class="copied mono" title=${`Copy ${text}`} onClick=${copy}
-    ><${Name} text=${children ?? text} />${done ? html`<${Icon} name="check" size="12" />` : html`<${Icon} name="copy" size="12" />`}</button>`;
+    ><${Name} text=${children ?? text} />${done ? html`<${Icon} name="check" size="12" />` :
+      html`<${Icon} name="copy" size="12" />`}</button>`;
 }
 
 /** What failed, with the request's id and another try. */
 export const Failed = ({ failure, again }) => html`<div class="bar bad" role="alert">
   <${Icon} name="warn" />
-  <span><${Said} text=${failure.message} /> ${failure.requestId && html`<span class="dim mono">${failure.requestId}</span>`}</span>
+  <span><${Said} text=${failure.message} /> ${failure.requestId && html`<span class="dim mono">
+    ${failure.requestId}</span>`}</span>
   ${again && html`<${Button} onClick=${again}>Try again<//>`}
 </div>`;
 
 export const Note = ({ tone = "", icon, children, role }) =>
-  html`<div class=${`note ${tone}`} role=${role}><${Icon} name=${icon} /><div>${children}</div></div>`;
+  html`<div class=${`note ${tone}`} role=${role}><${Icon} name=${icon} /><div>${children}</div>
+    </div>`;
 
-export const Waiting = ({ what = "Loading…" }) => html`<p class="waiting" role="status">${what}</p>`;
+export const Waiting = ({ what = "Loading…" }) =>
+  html`<p class="waiting" role="status">${what}</p>`;
 
 /** Puts a box below what it was opened with, as far as there is room. */
 function hang(box, from) {
   const { width, height } = box.getBoundingClientRect();
   const left = Math.max(12, Math.min(from.right - width, innerWidth - width - 12));
-  Object.assign(box.style, { position: "fixed", left: `${left}px`, top: `${Math.max(12, Math.min(from.bottom + 8, innerHeight - height - 12))}px` });
+  Object.assign(box.style, {
+    position: "fixed",
+    left: `${left}px`,
+    top: `${Math.max(12, Math.min(from.bottom + 8, innerHeight - height - 12))}px`,
+  });
 }
 
 /** Something small over the page: closes with Esc or a click beside it, and gives the focus back. */
@@ -134,8 +149,10 @@ export function Popover({ title, close, children, wide }) {
   // At once: what is typed next belongs here.
   useLayoutEffect(() => {
     const before = document.activeElement;
-    if (before?.matches?.("button") && innerWidth > 760) hang(box.current, before.getBoundingClientRect());
-    const first = box.current.querySelector("input, textarea, select, .primary, .item") ?? box.current;
+    if (before?.matches?.("button") && innerWidth > 760)
+      hang(box.current, before.getBoundingClientRect());
+    const first =
+      box.current.querySelector("input, textarea, select, .primary, .item") ?? box.current;
     first.focus();
     const beside = (event) => !box.current?.contains(event.target) && close();
     const frame = requestAnimationFrame(() => addEventListener("pointerdown", beside));
@@ -151,7 +168,9 @@ export function Popover({ title, close, children, wide }) {
       close();
     }
     if (event.key === "Tab") {
-      const all = [...box.current.querySelectorAll("button, input, textarea, select, a[href]")].filter((each) => !each.disabled);
+      const all = [
+        ...box.current.querySelectorAll("button, input, textarea, select, a[href]"),
+      ].filter((each) => !each.disabled);
       const edge = event.shiftKey ? all[0] : all.at(-1);
       if (all.length && document.activeElement === edge) {
         event.preventDefault();
@@ -244,13 +263,19 @@ export function Rows({ count, height, draw, reach, extra = 6, keep, scroller, ..
   if (keep !== undefined && keep >= 0 && keep < first) seen.push(keep);
   for (let index = first; index < last; index += 1) seen.push(index);
   if (keep !== undefined && keep >= last && keep < count) seen.push(keep);
-  return html`<div ...${rest} ref=${box} onScroll=${(event) => setTop(event.currentTarget.scrollTop)}>
+  return html`<div ...${rest} ref=${box}
+    onScroll=${(event) => setTop(event.currentTarget.scrollTop)}>
     <div class="rows" role="presentation" style=${{ height: `${count * height}px` }}>
-      ${seen.map((index) => html`<div key=${index} class="rows-at" role="presentation" style=${{ transform: `translateY(${index * height}px)`, height: `${height}px` }}>${draw(index)}</div>`)}
+      ${seen.map((index) => html`<div key=${index} class="rows-at" role="presentation"
+        style=${{ transform: `translateY(${index * height}px)`, height: `${height}px` }}>
+        ${draw(index)}</div>`)}
     </div>
   </div>`;
 }
 
 /** What the product is known by: something that holds fast to the ground. */
-export const Mark = ({ size = 22 }) => html`<svg class="logo" width=${size} height=${size} viewBox="0 0 24 24" aria-hidden="true"
-  ><path d="M12 3v18M12 9c-3 0-5-1.500-5-4.500M12 9c3 0 5-1.500 5-4.500M12 15c-2.500 0-4.500 1.500-5.500 5M12 15c2.500 0 4.500 1.500 5.500 5" /></svg>`;
+export const Mark = ({
+  size = 22,
+}) => html`<svg class="logo" width=${size} height=${size} viewBox="0 0 24 24" aria-hidden="true"
+  ><path d="M12 3v18M12 9c-3 0-5-1.500-5-4.500M12 9c3 0 5-1.500 5-4.500M12 15c-2.500 0-4.500 1.500-5.500 5M12 15c2.500 0 4.500 1.500 5.500 5"
+    /></svg>`;

@@ -6,8 +6,11 @@ import { Button, Icon, Mark, Note, Said, useTitle } from "./parts.js";
 import { findSession, isDark, signedOutWhy, turnTheme } from "./state.js";
 
 function wordsOf(failure) {
-  if (failure.status === 401 || failure.status === 403) return "This key is not valid, or no longer.";
-  if (failure.status === 429) return `Too many tries. Wait ${failure.retryAfter ? `${failure.retryAfter} seconds` : "a minute"} and try again.`;
+  if (failure.status === 401 || failure.status === 403)
+    return "This key is not valid, or no longer.";
+  if (failure.status === 429)
+    return `Too many tries. Wait ${failure.retryAfter ? `${failure.retryAfter} seconds` :
+      "a minute"} and try again.`;
   return failure.message;
 }
 
@@ -37,11 +40,15 @@ export function KeyForm({ button = "Sign in", done }) {
   };
   return html`<form class="key-form" onSubmit=${onSubmit}>
     <label class="field" for="api-key">API key</label>
-    <input id="api-key" ref=${field} type="password" autocomplete="off" autofocus spellcheck="false" maxlength="512"
-      aria-invalid=${wrong ? "true" : undefined} aria-describedby=${wrong ? "key-wrong" : "key-kept"} />
-    ${wrong && html`<p id="key-wrong" class="wrong" role="alert"><${Icon} name="warn" /> <${Said} text=${wrong} /></p>`}
+    <input id="api-key" ref=${field} type="password" autocomplete="off" autofocus
+      spellcheck="false" maxlength="512"
+      aria-invalid=${wrong ? "true" : undefined} aria-describedby=${wrong ? "key-wrong" :
+        "key-kept"} />
+    ${wrong && html`<p id="key-wrong" class="wrong" role="alert"><${Icon} name="warn" /> <${Said}
+      text=${wrong} /></p>`}
     <p id="key-kept" class="quiet">Kept in this browser as a cookie that scripts cannot read.</p>
-    <${Button} tone="primary" type="submit" busy=${busy} icon="key">${busy ? "Looking…" : button}<//>
+    <${Button} tone="primary" type="submit" busy=${busy} icon="key">${busy ? "Looking…" : button}
+      <//>
   </form>`;
 }
 
@@ -52,11 +59,14 @@ export function SignIn() {
     <div class="card">
       <div class="brand"><${Mark} size="28" /><h1 ref=${heading}>Holdfast</h1></div>
       <p class="lead">See what your agents did. Go back when it went wrong.</p>
-      ${signedOutWhy.value && html`<${Note} tone="warn" icon="warn" role="status">${signedOutWhy.value}<//>`}
+      ${signedOutWhy.value && html`<${Note} tone="warn" icon="warn" role="status">
+        ${signedOutWhy.value}<//>`}
       <${KeyForm} />
       <details><summary>Where do I find a key?</summary>
-        <p>Whoever runs the server has them: its first keys are in <code>credentials.json</code> beside its vault. A runtime key opens namespaces, an operator’s key lists them all.</p></details>
+        <p>Whoever runs the server has them: its first keys are in <code>credentials.json</code> beside its vault. A runtime key opens namespaces, an operator’s key lists them all.</p>
+          </details>
     </div>
-    <${Button} class="corner" icon=${isDark.value ? "moon" : "sun"} tone="bare" label=${isDark.value ? "Light colours" : "Dark colours"} onClick=${turnTheme} />
+    <${Button} class="corner" icon=${isDark.value ? "moon" : "sun"} tone="bare"
+      label=${isDark.value ? "Light colours" : "Dark colours"} onClick=${turnTheme} />
   </main>`;
 }

@@ -47,7 +47,9 @@ export function go(address, { replace = false } = {}) {
 export const session = signal(undefined);
 export const signedOutWhy = signal(null);
 api.onSignedOut.call = () => {
-  if (session.value) signedOutWhy.value = "You were signed out: the key is no longer valid, or it is long since you were here.";
+  if (session.value)
+    signedOutWhy.value =
+      "You were signed out: the key is no longer valid, or it is long since you were here.";
   session.value = null;
 };
 
@@ -98,7 +100,11 @@ const remember = (name, value) => {
 };
 
 const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
-export const isDark = signal(document.documentElement.dataset.theme ? document.documentElement.dataset.theme === "dark" : systemIsDark.matches);
+export const isDark = signal(
+  document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === "dark"
+    : systemIsDark.matches,
+);
 systemIsDark.addEventListener("change", () => {
   if (!document.documentElement.dataset.theme) isDark.value = systemIsDark.matches;
 });
@@ -169,7 +175,7 @@ export async function loadOverview() {
 async function everyNamespace(workspace) {
   const all = [];
   try {
-    for (let after; all.length < 5000; ) {
+    for (let after; all.length < 5000;) {
       const page = await api.getOverview(workspace, { limit: 1000, starting_after: after });
       all.push(...page.namespaces);
       if (!page.has_more || !page.namespaces.length) break;
@@ -193,7 +199,15 @@ export async function openTimeline(namespace) {
   if (timeline.value?.namespace === namespace) return refresh();
   asking?.abort();
   wanted = 0;
-  timeline.value = { namespace, rows: [], hasMore: false, loading: true, failure: null, running: [], pending: null };
+  timeline.value = {
+    namespace,
+    rows: [],
+    hasMore: false,
+    loading: true,
+    failure: null,
+    running: [],
+    pending: null,
+  };
   return refresh();
 }
 
@@ -216,7 +230,8 @@ export async function refresh() {
     if (!isOpen(namespace) || stop.signal.aborted) return;
     const last = page.snapshots.at(-1);
     // Where more came than a page holds, what is between is not known: it is asked for again.
-    const isNext = page.has_more && timeline.value.rows.some((row) => row.snapshot_id === last.snapshot_id);
+    const isNext =
+      page.has_more && timeline.value.rows.some((row) => row.snapshot_id === last.snapshot_id);
     const older = isNext ? timeline.value.rows.filter((row) => row.number < last.number) : [];
     put({
       rows: [...page.snapshots, ...older],
@@ -246,7 +261,11 @@ export async function lookAtNow() {
     const standing = await asked.status();
     if (!isOpen(namespace)) return;
     if (standing.position !== timeline.value.position) return refresh();
-    if (standing.dirty !== timeline.value.dirty || standing.size_bytes !== timeline.value.size || standing.entries !== timeline.value.entries) {
+    if (
+      standing.dirty !== timeline.value.dirty ||
+      standing.size_bytes !== timeline.value.size ||
+      standing.entries !== timeline.value.entries
+    ) {
       put({ dirty: standing.dirty, entries: standing.entries, size: standing.size_bytes });
       await lookAtPending(asked, namespace);
     }
@@ -260,7 +279,8 @@ const MOST_PENDING = 1000;
 async function lookAtPending(asked, namespace) {
   if (!timeline.value.dirty) return put({ pending: null });
   const page = await asked.diff({ limit: MOST_PENDING });
-  if (isOpen(namespace)) put({ pending: { count: page.changes.length, more: page.truncated, changes: page.changes } });
+  if (isOpen(namespace))
+    put({ pending: { count: page.changes.length, more: page.truncated, changes: page.changes } });
 }
 
 let wanted = 0;
@@ -280,7 +300,11 @@ export async function loadMore(count) {
   let goesOn = true;
   const show = (fields) => {
     const last = timeline.value.rows.at(-1)?.number ?? 0;
-    put({ rows: [...timeline.value.rows, ...more.filter((row) => row.number < last)], hasMore: goesOn, ...fields });
+    put({
+      rows: [...timeline.value.rows, ...more.filter((row) => row.number < last)],
+      hasMore: goesOn,
+      ...fields,
+    });
     more = [];
   };
   try {

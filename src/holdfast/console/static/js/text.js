@@ -31,7 +31,8 @@ const NAMES = new Map(
   }),
 );
 const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
-const UNSEEN_IN_CODE = /[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\u{e0000}-\u{e0fff}]/u;
+const UNSEEN_IN_CODE =
+  /[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\u{e0000}-\u{e0fff}]/u;
 
 /** Splits a text into what can be shown as it is, and marks for what cannot be seen. */
 export function marked(text, keep = "") {
@@ -81,7 +82,8 @@ export function cut(text, most = 96) {
 
 export const number = (value) => value.toLocaleString("en");
 
-export const many = (count, one, more = `${one}s`) => `${number(count)} ${count === 1 ? one : more}`;
+export const many = (count, one, more = `${one}s`) =>
+  `${number(count)} ${count === 1 ? one : more}`;
 
 const UNITS = ["B", "KB", "MB", "GB", "TB"];
 
@@ -103,7 +105,11 @@ export function sizes(change) {
   return `${bytes(old)} → ${bytes(now)}`;
 }
 
-const clock = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hourCycle: "h23" });
+const clock = new Intl.DateTimeFormat("en", {
+  hour: "2-digit",
+  minute: "2-digit",
+  hourCycle: "h23",
+});
 const whole = new Intl.DateTimeFormat("en", {
   dateStyle: "medium",
   timeStyle: "medium",
@@ -137,13 +143,16 @@ export const moment = (instant) => `${day(instant)} ${time(instant)}`;
 
 /** Says an instant exactly: here, and in UTC. */
 export const exact = (instant) =>
-  `${whole.format(new Date(instant))} here, ${instant.replace("T", " ").replace(/\.\d+/, "").replace("Z", " UTC")}`;
+  `${whole.format(new Date(instant))} here, ${instant.replace("T", " ").replace(/\.\d+/,
+    "").replace("Z", " UTC")}`;
 
 export function since(instant, now = Date.now()) {
   const seconds = Math.max(0, Math.round((now - new Date(instant)) / 1000));
   if (seconds < 60) return `${seconds} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
-  return seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : many(Math.floor(seconds / 86400), "day");
+  return seconds < 86400
+    ? `${Math.floor(seconds / 3600)} h`
+    : many(Math.floor(seconds / 86400), "day");
 }
 
 export const PLANES = [

@@ -1,11 +1,20 @@
 // The timeline: what was kept, newest first, with what is true now in the first lane.
 
-import { computed, html, useEffect, useLayoutEffect, useMemo, useRef, useSignal, useState } from "../vendor/preact.js";
+import {
+  computed,
+  html,
+  useEffect,
+  useLayoutEffect,
+  useMemo,
+  useRef,
+  useSignal,
+  useState,
+} from "../vendor/preact.js";
 import { namespaceOf } from "./api.js";
-import { failed, isBefore, kindOf, layOut, shapeOf, titleOf } from "./graph.js";
-import { Button, Chip, Failed, Icon, Kbd, Moment, Rows, Said, Waiting, useKeys, useTitle } from "./parts.js";
+import { Lanes, NowRow, Row, actorOf, layOut, shapeOf } from "./graph.js";
+import { Button, Failed, Icon, Kbd, Rows, Waiting, useKeys, useTitle } from "./parts.js";
 import * as state from "./state.js";
-import { PLANES, day, many, number, plain, since, tally, total } from "./text.js";
+import { day, many, number, plain } from "./text.js";
 
 const ROW = 34;
 const ROW_TOUCH = 48;
@@ -25,7 +34,10 @@ function readSearch(text) {
     const value = quoted.replace(/^"|"$/g, "");
     if (field === "path") filters.path = `workspace/${value}`;
     else if (fields[field]) filters[fields[field]] = value;
-    else if (field) filters[field === "before" ? "until" : "since"] = /^\d{4}-\d\d-\d\d$/.test(value) ? `${value}T00:00:00Z` : value;
+    else if (field)
+      filters[field === "before" ? "until" : "since"] = /^\d{4}-\d\d-\d\d$/.test(value)
+        ? `${value}T00:00:00Z`
+        : value;
     else if (value === "pinned") filters.pinned = true;
     else words.push(value);
   }
@@ -61,101 +73,27 @@ function Search({ q, search, actors }) {
   const actor = /actor:("[^"]*"|\S+)/.exec(q)?.[1].replace(/^"|"$/g, "") ?? "";
   return html`<div class="search" role="search">
     <label class="box"><${Icon} name="search" /><span class="hidden">Search the timeline</span>
-      <input ref=${box} type="search" value=${q} placeholder="Search label, task, actor or path:src/shop/cart.py" maxlength="400"
+      <input ref=${box} type="search" value=${q}
+        placeholder="Search label, task, actor or path:src/shop/cart.py" maxlength="400"
         spellcheck="false" autocomplete="off" onInput=${onInput}
-        onKeyDown=${(event) => event.key === "Escape" && (search(""), (event.currentTarget.value = ""), event.currentTarget.blur())} />
+        onKeyDown=${(event) => event.key === "Escape" && (search(""),
+          (event.currentTarget.value = ""), event.currentTarget.blur())} />
       <${Kbd} name="/" />
     </label>
     <select aria-label="Kind" value=${KINDS.some(([value]) => value === kind) ? kind : ""}
-      onChange=${(event) => search(`${without(q, KIND_WORDS)} ${event.currentTarget.value}`.trim())}>
+      onChange=${(event) => search(`${without(q,
+        KIND_WORDS)} ${event.currentTarget.value}`.trim())}>
       ${KINDS.map(([value, name]) => html`<option value=${value}>${name}</option>`)}
     </select>
-    ${actors.length > 1 && html`<select class="by" aria-label="Actor" value=${actor}
-      onChange=${(event) => search(`${without(q, ACTOR_WORDS)} ${event.currentTarget.value && `actor:${quoted(event.currentTarget.value)}`}`.trim())}>
+    ${
+      actors.length > 1 &&
+      html`<select class="by" aria-label="Actor" value=${actor}
+      onChange=${(event) => search(`${without(q, ACTOR_WORDS)} ${event.currentTarget.value &&
+        `actor:${quoted(event.currentTarget.value)}`}`.trim())}>
       <option value="">Every actor</option>
       ${actors.map((name) => html`<option value=${name}>${plain(name)}</option>`)}
-    </select>`}
-  </div>`;
-}
-
-// Drawing
-
-const X = (lane) => 16 + lane * 16;
-
-function Node({ shape, lane, y, tone }) {
-  const x = X(lane);
-  if (shape === "filled") return html`<circle class=${tone} cx=${x} cy=${y} r="5.500" />`;
-  if (shape === "ring") return html`<circle class=${`${tone} hollow`} cx=${x} cy=${y} r="4.500" />`;
-  if (shape === "square") return html`<rect class=${`${tone} hollow`} x=${x - 4.5} y=${y - 4.5} width="9" height="9" />`;
-  if (shape === "diamond") return html`<g class=${`${tone} hollow`}><path d=${`M${x} ${y - 6.5}l6.500 6.500-6.500 6.500-6.500-6.500z`} /><circle class="dot" cx=${x} cy=${y} r="1.300" /></g>`;
-  if (shape === "cross") return html`<g class="failed hollow"><circle cx=${x} cy=${y} r="6.500" /><path d=${`M${x - 2.2} ${y - 2.2}l4.400 4.400m0-4.400l-4.400 4.400`} /></g>`;
-  return html`<g class="went hollow"><circle cx=${x} cy=${y} r="6.500" /><path d=${`M${x - 0.6} ${y - 3}l-2.400 2.400 2.400 2.400M${x - 3} ${y - 0.6}h3.800a1.900 1.900 0 0 1 0 3.800h-1.200`} /></g>`;
-}
-
-/** One row's part of the graph. */
-function Lanes({ entry, height }) {
-  const middle = height / 2;
-  const beside = (at, from, until) => html`<path class="beside" d=${`M${X(at)} ${from}V${until}`} />`;
-  return html`<svg class="lanes" width="56" height=${height} viewBox=${`0 0 56 ${height}`} aria-hidden="true">
-    ${entry.above && html`<path class=${`spine ${entry.above}`} d=${`M${X(0)} 0V${middle}`} />`}
-    ${entry.below && html`<path class=${`spine ${entry.below}`} d=${`M${X(0)} ${middle}V${height}`} />`}
-    ${entry.past?.map((at) => beside(at, 0, height))}
-    ${entry.joins?.map((at) => at === entry.lane ? beside(at, 0, middle) : html`<path class="beside" d=${`M${X(at)} 0C${X(at)} ${middle * 0.7} ${X(entry.lane)} ${middle * 0.4} ${X(entry.lane)} ${middle}`} />`)}
-    ${entry.hangs && beside(entry.lane, middle, height)}
-    ${entry.shape && html`<${Node} shape=${entry.shape} lane=${entry.lane} y=${middle} tone=${entry.isTrue ? "true" : "beside"} />`}
-  </svg>`;
-}
-
-export const Chips = ({ entry, row }) => html`
-  ${failed(row) && html`<${Chip} tone="failed">failed<//>`}
-  ${row.task?.status === "running" && !isBefore(row) && html`<${Chip} tone="live" icon="play">running<//>`}
-  ${entry && isTakenBack(entry) && html`<${Chip}>taken back<//>`}
-  ${entry?.kept && html`<${Chip} title="What was there before is kept as this snapshot">kept #${entry.kept.number}<//>`}
-  ${row.partial && html`<${Chip} tone="warn" icon="warn" title="Something could not be captured">partial<//>`}
-  ${row.forks?.length > 0 && html`<${Chip} icon="fork" title=${row.forks.map(plain).join(", ")}>${many(row.forks.length, "fork")}<//>`}
-  ${row.pinned && html`<span class="pinned" title="Pinned: kept until it is unpinned"><${Icon} name="pin" size="14" /><span class="hidden">pinned</span></span>`}`;
-
-const isTakenBack = (entry) => !entry.isTrue && entry.shape !== "arrow" && entry.shape !== "square";
-
-const Counts = ({ changes }) => html`<span class="counts">${PLANES.map(([plane, title, icon]) => {
-  const count = total(changes?.[plane]);
-  return count > 0 && html`<span title=${`${title}: ${tally(changes[plane])}`}><${Icon} name=${icon} size="13" /><span class="hidden">${title} </span>${number(count)}</span>`;
-})}</span>`;
-
-export const actorOf = (row) => row.actor_name ?? row.actor ?? "";
-
-function Row({ entry, find, height, isChosen, isNew, place, choose, open }) {
-  const { row } = entry;
-  const isDim = !entry.isTrue || entry.shape === "arrow" || entry.shape === "diamond" || isBefore(row);
-  return html`<div id=${`row-${row.snapshot_id}`} role="option" aria-selected=${isChosen ? "true" : "false"}
-    aria-posinset=${place} aria-setsize="-1"
-    class=${`row ${isDim ? "dimmed" : ""} ${isChosen ? "chosen" : ""} ${isNew ? "fresh" : ""}`}
-    onClick=${choose} onDblClick=${open}>
-    <${Lanes} entry=${entry} height=${height} />
-    <span class="hidden">${kindOf(row)}, #${row.number}: </span>
-    <span class="what"><span class="title"><bdi><${Said} text=${titleOf(row, find)} /></bdi></span><span class="chips"><${Chips} entry=${entry} row=${row} /></span></span>
-    <span class="actor" title=${plain(actorOf(row))}><bdi><${Said} text=${actorOf(row)} /></bdi></span>
-    <${Counts} changes=${row.changes} />
-    <span class="when"><span class="hidden">${entry.day} </span><${Moment} at=${row.created_at} /></span>
-  </div>`;
-}
-
-export const pendingWords = ({ pending, dirty, exists, loading }) =>
-  exists === false ? "nothing was written here yet" : loading && exists === undefined ? "" : pending ? `${number(pending.count)}${pending.more ? "+" : ""} ${pending.count === 1 && !pending.more ? "change" : "changes"} not in a snapshot yet` : dirty ? "changes not in a snapshot yet" : "all of it is kept";
-
-function NowRow({ known, height, isChosen, choose }) {
-  const task = known.running[0];
-  const more = known.running.length - 1;
-  return html`<div id="row-now" role="option" aria-selected=${isChosen ? "true" : "false"} aria-posinset="1" aria-setsize="-1"
-    class=${`row now ${isChosen ? "chosen" : ""}`} onClick=${choose}>
-    <svg class="lanes" width="56" height=${height} viewBox=${`0 0 56 ${height}`} aria-hidden="true">
-      ${known.rows.length > 0 && html`<path class="spine dashed" d=${`M${X(0)} ${height / 2 + 6}V${height}`} />`}
-      <circle class="true hollow dashed" cx=${X(0)} cy=${height / 2} r="5.500" />
-    </svg>
-    <span class="what"><span class="title">Now</span>
-      ${task && html`<${Chip} tone="live" icon="play" title=${`Running for ${since(task.started_at)}`}><bdi><${Said} text=${task.name} /></bdi>${more > 0 ? ` and ${more} more` : ""}<//>`}
-      <span class="quiet">${pendingWords(known)}</span></span>
-    ${known.pending && html`<span class="counts"><span><${Icon} name="file" size="13" />${number(known.pending.count)}${known.pending.more ? "+" : ""}</span></span>`}
+    </select>`
+    }
   </div>`;
 }
 
@@ -170,7 +108,12 @@ function placesOf(entries, hasNow, counts) {
     if (on !== before) {
       const above = places.at(-1)?.entry;
       const line = above ? above.below : hasNow ? "dashed" : null;
-      places.push({ id: `day-${on}`, day: on, count: counts.get(on), entry: { past: above?.open ?? [], above: line, below: line } });
+      places.push({
+        id: `day-${on}`,
+        day: on,
+        count: counts.get(on),
+        entry: { past: above?.open ?? [], above: line, below: line },
+      });
       before = on;
     }
     places.push({ id: entry.row.snapshot_id, entry, row: entry.row });
@@ -207,7 +150,9 @@ export const chosenId = computed(() => state.route.value.query.get("sel"));
 /** Chooses a row: the address says it, and nothing else changes. */
 export function choose(id, { push = false } = {}) {
   const { namespace, query } = state.route.value;
-  state.go(state.to(["n", namespace, "timeline"], { q: query.get("q"), sel: id }), { replace: !push });
+  state.go(state.to(["n", namespace, "timeline"], { q: query.get("q"), sel: id }), {
+    replace: !push,
+  });
 }
 
 function useFound(namespace, q, turn) {
@@ -222,9 +167,19 @@ function useFound(namespace, q, turn) {
     const look = async (before, rows) => {
       put((was) => ({ ...was, q, rows, loading: true, failure: null }));
       try {
-        const page = await namespaceOf(namespace).timeline({ ...filters, limit: 200, before }, stop.signal);
+        const page = await namespaceOf(namespace).timeline(
+          { ...filters, limit: 200, before },
+          stop.signal,
+        );
         const all = [...rows, ...page.snapshots];
-        put({ q, rows: all, loading: false, to: page.searched_to, total: page.total, more: page.next_before ? () => look(page.next_before, all) : null });
+        put({
+          q,
+          rows: all,
+          loading: false,
+          to: page.searched_to,
+          total: page.total,
+          more: page.next_before ? () => look(page.next_before, all) : null,
+        });
       } catch (failure) {
         if (!stop.signal.aborted) put({ q, rows, loading: false, failure });
       }
@@ -246,16 +201,35 @@ export function Timeline({ Details }) {
   const found = useFound(namespace, q, known?.rows[0]?.snapshot_id);
   useTitle(`${namespace} timeline`, heading);
   const height = state.isPhone.value ? ROW_TOUCH : ROW;
-  const search = (text) => state.go(state.to(["n", namespace, "timeline"], { q: text, sel: chosenId.value }), { replace: true });
+  const search = (text) =>
+    state.go(state.to(["n", namespace, "timeline"], { q: text, sel: chosenId.value }), {
+      replace: true,
+    });
 
   const rows = (found ? found.rows : known?.rows) ?? NONE;
-  const byId = useMemo(() => new Map([...(known?.rows ?? NONE), ...rows].map((row) => [row.snapshot_id, row])), [known?.rows, rows]);
+  const byId = useMemo(
+    () => new Map([...(known?.rows ?? NONE), ...rows].map((row) => [row.snapshot_id, row])),
+    [known?.rows, rows],
+  );
   const find = (id) => byId.get(id);
   const { entries, places, options } = useMemo(
-    () => arrange(rows, { isFound: Boolean(found), position: known?.position, all: state.housekeeping.value, isWhole: !known?.hasMore }),
-    [rows, Boolean(found), known?.position, known?.hasMore, state.housekeeping.value, day(new Date().toISOString())],
+    () =>
+      arrange(rows, {
+        isFound: Boolean(found),
+        position: known?.position,
+        all: state.housekeeping.value,
+        isWhole: !known?.hasMore,
+      }),
+    [
+      rows,
+      Boolean(found),
+      known?.position,
+      known?.hasMore,
+      state.housekeeping.value,
+      day(new Date().toISOString()),
+    ],
   );
-  const asked = chosenId.value ?? (state.isPhone.value ? null : rows[0]?.snapshot_id ?? NOW);
+  const asked = chosenId.value ?? (state.isPhone.value ? null : (rows[0]?.snapshot_id ?? NOW));
   const at = places.findIndex((place) => place.id === asked);
   const chosen = asked === NOW ? NOW : find(asked);
 
@@ -264,7 +238,10 @@ export function Timeline({ Details }) {
   const note = () => {
     const box = list.current;
     const first = Math.floor(box.scrollTop / height);
-    anchor.current = box.scrollTop < height ? { id: null } : { id: places[first]?.id, offset: box.scrollTop - first * height };
+    anchor.current =
+      box.scrollTop < height
+        ? { id: null }
+        : { id: places[first]?.id, offset: box.scrollTop - first * height };
     if (box.scrollTop < height) fresh.value = 0;
   };
   const head = known?.rows[0];
@@ -286,14 +263,18 @@ export function Timeline({ Details }) {
     const box = list.current;
     const top = index * height;
     if (top < box.scrollTop) box.scrollTop = Math.max(0, top - height);
-    else if (top + height > box.scrollTop + box.clientHeight) box.scrollTop = top + height - box.clientHeight;
+    else if (top + height > box.scrollTop + box.clientHeight)
+      box.scrollTop = top + height - box.clientHeight;
   };
-  const isRead = Boolean(known && known.namespace === namespace && !(known.loading && !known.rows.length));
+  const isRead = Boolean(
+    known && known.namespace === namespace && !(known.loading && !known.rows.length),
+  );
   useEffect(() => {
     // Who comes back to a row finds it where it was, and goes on from there.
     if (!isRead || !list.current || !chosenId.value) return;
     if (at >= 0) reveal(at);
-    if (document.activeElement === document.body || document.activeElement === heading.current) list.current.focus({ preventScroll: true });
+    if (document.activeElement === document.body || document.activeElement === heading.current)
+      list.current.focus({ preventScroll: true });
   }, [isRead, namespace]);
   const move = (step) => {
     const now = options.findIndex((place) => place.id === asked);
@@ -302,9 +283,20 @@ export function Timeline({ Details }) {
     choose(next.id);
     reveal(places.indexOf(next));
   };
-  const open = () => chosen && (chosen === NOW ? state.go(state.to(["n", namespace, "compare", "@...now"])) : state.go(state.to(["n", namespace, "snapshot", chosen.snapshot_id])));
+  const open = () =>
+    chosen &&
+    (chosen === NOW
+      ? state.go(state.to(["n", namespace, "compare", "@...now"]))
+      : state.go(state.to(["n", namespace, "snapshot", chosen.snapshot_id])));
   const page = Math.max(1, Math.floor((list.current?.clientHeight ?? 400) / height) - 1);
-  const steps = { ArrowDown: 1, ArrowUp: -1, PageDown: page, PageUp: -page, Home: -Infinity, End: Infinity };
+  const steps = {
+    ArrowDown: 1,
+    ArrowUp: -1,
+    PageDown: page,
+    PageUp: -page,
+    Home: -Infinity,
+    End: Infinity,
+  };
   const onKeyDown = (event) => {
     if (event.key in steps && !event.ctrlKey && !event.metaKey) {
       event.preventDefault();
@@ -315,14 +307,16 @@ export function Timeline({ Details }) {
     }
   };
   useKeys((key) => {
-    if (key === "j" || key === "k") return move(key === "j" ? 1 : -1), true;
+    if (key === "j" || key === "k") return (move(key === "j" ? 1 : -1), true);
     return false;
   });
 
   // What was not asked for yet has its place: the scrollbar is that of the whole timeline.
-  const unasked = found || !known?.hasMore ? 0 : Math.max(1, (known.total ?? 0) - known.rows.length);
+  const unasked =
+    found || !known?.hasMore ? 0 : Math.max(1, (known.total ?? 0) - known.rows.length);
   const reach = (last) => {
-    if (unasked && last > places.length - 60) state.loadMore(Math.min(last + 200, known.rows.length + unasked));
+    if (unasked && last > places.length - 60)
+      state.loadMore(Math.min(last + 200, known.rows.length + unasked));
   };
   const isOpen = state.isPhone.value && chosenId.value && chosen;
   if (!known || known.namespace !== namespace) return html`<${Waiting} />`;
@@ -333,28 +327,53 @@ export function Timeline({ Details }) {
       <${Search} q=${q} search=${search} actors=${actors} />
       ${known.failure && html`<${Failed} failure=${known.failure} again=${state.refresh} />`}
       ${found && html`<${Answer} found=${found} known=${known} />`}
-      ${fresh.value > 0 && html`<button type="button" class="pill" onClick=${() => ((list.current.scrollTop = 0), (fresh.value = 0))}>${fresh.value} new</button>`}
-      ${known.loading && !known.rows.length ? html`<${Waiting} what="Reading the timeline…" />` : html`<${Rows}
+      ${fresh.value > 0 && html`<button type="button" class="pill"
+        onClick=${() => ((list.current.scrollTop = 0), (fresh.value = 0))}>
+        ${fresh.value} new</button>`}
+      ${
+        known.loading && !known.rows.length
+          ? html`<${Waiting} what="Reading the timeline…" />`
+          : html`<${Rows}
         count=${places.length + unasked} height=${height} scroller=${list} reach=${reach} keep=${at}
-        class="scroll" role="listbox" tabIndex="0" aria-label=${found ? "What was found" : "Timeline, newest first"}
-        aria-activedescendant=${at >= 0 ? places[at].entry ? `row-${places[at].id}` : "row-now" : undefined}
+        class="scroll" role="listbox" tabIndex="0" aria-label=${found ? "What was found" :
+          "Timeline, newest first"}
+        aria-activedescendant=${at >= 0 ? (places[at].entry ? `row-${places[at].id}` : "row-now") :
+          undefined}
         onKeyDown=${onKeyDown} onScrollCapture=${note}
         draw=${(index) => {
           const place = places[index];
           if (!place) return html`<div class="row unasked" role="presentation"></div>`;
-          if (place.day) return html`<div class="day" role="presentation"><${Lanes} entry=${place.entry} height=${height} /><span>${place.day}</span><span class="dim">${many(place.count, "snapshot")}${known.hasMore && place.day === places.findLast((each) => each.day)?.day ? " or more" : ""}</span></div>`;
-          const pick = () => (choose(place.id, { push: state.isPhone.value }), list.current.focus({ preventScroll: true }));
-          if (place.id === NOW) return html`<${NowRow} known=${known} height=${height} isChosen=${asked === NOW} choose=${pick} />`;
-          return html`<${Row} entry=${place.entry} find=${find} height=${height} place=${place.place} isChosen=${place.id === asked}
-            isNew=${place.row.number > (state.firstSeen.value ?? Infinity)} choose=${pick} open=${open} />`;
-        }} />`}
+          if (place.day)
+            return html`<div class="day" role="presentation"><${Lanes} entry=${place.entry}
+              height=${height} /><span>${place.day}</span><span class="dim">${many(place.count,
+              "snapshot")}${known.hasMore &&
+              place.day === places.findLast((each) => each.day)?.day ? " or more" : ""}</span>
+              </div>`;
+          const pick = () => (
+            choose(place.id, { push: state.isPhone.value }),
+            list.current.focus({ preventScroll: true })
+          );
+          if (place.id === NOW)
+            return html`<${NowRow} known=${known} height=${height} isChosen=${asked === NOW}
+              choose=${pick} />`;
+          return html`<${Row} entry=${place.entry} find=${find} height=${height}
+            place=${place.place} isChosen=${place.id === asked}
+            isNew=${place.row.number > (state.firstSeen.value ?? Infinity)} choose=${pick}
+              open=${open} />`;
+        }} />`
+      }
       ${!known.loading && !known.rows.length && !found && html`<${Empty} known=${known} />`}
     </section>
-    ${(!state.isPhone.value || isOpen) && html`<aside class="pane" aria-label="Details">
-      ${isOpen && html`<${Button} class="up" icon="list" onClick=${() => history.back()}>Timeline<//>`}
-      ${chosen && Details && html`<${Details} key=${chosen === NOW ? NOW : chosen.snapshot_id} what=${chosen} find=${find} entry=${entries.find((entry) => entry.row === chosen)} />`}
+    ${
+      (!state.isPhone.value || isOpen) &&
+      html`<aside class="pane" aria-label="Details">
+      ${isOpen && html`<${Button} class="up" icon="list"
+        onClick=${() => history.back()}>Timeline<//>`}
+      ${chosen && Details && html`<${Details} key=${chosen === NOW ? NOW : chosen.snapshot_id}
+        what=${chosen} find=${find} entry=${entries.find((entry) => entry.row === chosen)} />`}
       ${!chosen && asked && !known.loading && html`<${Elsewhere} id=${asked} />`}
-    </aside>`}
+    </aside>`
+    }
   </div>`;
 }
 
@@ -366,12 +385,17 @@ function Elsewhere({ id }) {
 
 function Empty({ known }) {
   return html`<div class="empty"><h3>No snapshots yet</h3>
-    <p>${known.dirty ? "There is something here that no snapshot holds yet." : "Nothing was ever kept here."} Keep this moment, and you can always come back to it.</p></div>`;
+    <p>${known.dirty ? "There is something here that no snapshot holds yet." :
+      "Nothing was ever kept here."} Keep this moment, and you can always come back to it.</p>
+      </div>`;
 }
 
 function Answer({ found, known }) {
   const all = found.total ?? known.total;
-  const how = found.loading ? "Looking…" : `${number(found.rows.length)} found${found.more ? ` so far, looked back to #${found.to}` : all ? ` in ${many(all, "snapshot")}` : ""}`;
+  const how = found.loading
+    ? "Looking…"
+    : `${number(found.rows.length)} found${found.more ? ` so far, looked back to #${found.to}` :
+      all ? ` in ${many(all, "snapshot")}` : ""}`;
   return html`<div class="bar" role="status"><span>${how}</span>
     ${found.failure && html`<${Failed} failure=${found.failure} />`}
     ${found.more && html`<${Button} onClick=${found.more}>Look further back<//>`}</div>`;
