@@ -271,7 +271,7 @@ function Fork({ row }) {
     why=${why}>
     <label class="field">Name of the new namespace <input name="name" maxlength="128" value=${name}
       onInput=${(event) => setName(event.currentTarget.value)} autocomplete="off"
-      spellcheck="false" aria-describedby="fork-why" /></label>
+      spellcheck=${false} aria-describedby="fork-why" /></label>
     <p class="quiet" id="fork-why" role="status">${name && why ? why :
       "Constant time, nothing is copied."}</p>
   <//>`;

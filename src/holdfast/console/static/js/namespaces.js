@@ -152,7 +152,7 @@ function ByName() {
     <h3>Open a namespace by name</h3>
     <form class="inline" onSubmit=${open}><label class="hidden" for="open-name">Name</label><input
       id="open-name" value=${name} maxlength="128" placeholder="alice" autocomplete="off"
-      spellcheck="false" onInput=${(event) => setName(event.currentTarget.value)} /><${Button}
+      spellcheck=${false} onInput=${(event) => setName(event.currentTarget.value)} /><${Button}
       type="submit" tone="primary">Open<//></form>`
     }
     <p class="quiet">A key for agents cannot list namespaces. <a href=${state.to([],

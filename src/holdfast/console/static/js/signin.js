@@ -41,7 +41,7 @@ export function KeyForm({ button = "Sign in", done }) {
   return html`<form class="key-form" onSubmit=${onSubmit}>
     <label class="field" for="api-key">API key</label>
     <input id="api-key" ref=${field} type="password" autocomplete="off" autofocus
-      spellcheck="false" maxlength="512"
+      spellcheck=${false} maxlength="512"
       aria-invalid=${wrong ? "true" : undefined} aria-describedby=${wrong ? "key-wrong" :
         "key-kept"} />
     ${wrong && html`<p id="key-wrong" class="wrong" role="alert"><${Icon} name="warn" /> <${Said}
