@@ -70,8 +70,6 @@ def test_every_screen_is_for_everybody(
         found[screen] = violations(visit.page)
         assert visit.page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
         assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), screen
-    visit.open(shop["timeline"])
-    visit.page.get_by_role("tab", name="About").wait_for()
     visit.page.keyboard.press("?")
     visit.page.get_by_role("dialog", name="Keys").wait_for()
     found["keys"] = violations(visit.page)
