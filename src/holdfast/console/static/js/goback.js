@@ -106,13 +106,12 @@ export function GoBack() {
         onClick=${cancel}>Timeline<//></p></div></div>`;
   }
   if (!answer.value) return html`<${Waiting} what="Looking what would change…" />`;
-  return html`<${Preview} key=${answer.value.dry.root + answer.value.standing.position}
-    seen=${answer.value} kept=${kept} again=${(what) => (setKept(what), answer.again())}
-    cancel=${cancel} />`;
+  return html`<${Preview} seen=${answer.value} kept=${kept} cancel=${cancel}
+    again=${(what) => (setKept(what), answer.again())} />`;
 }
 
 function Preview({ seen, kept, again, cancel }) {
-  const { target, dry, tasks, failed, standing } = seen;
+  const { target, dry, failed, standing } = seen;
   const { namespace } = state.route.value;
   const { changes } = dry;
   const counts = useMemo(() => countsOf(changes, dry.counts), [dry]);
