@@ -231,9 +231,11 @@ function Frame() {
 
 function App() {
   const { value } = state.session;
-  if (broken.value && !value)
-    return html`<main class="boot"><h1>The console could not start</h1><p><${Said}
-      text=${broken.value.message} /></p></main>`;
+  if (broken.value && !value) {
+    return html`<main class="boot" role="alert"><h1>The console could not start</h1>
+      <p><${Said} text=${broken.value.message} /></p>
+      <p><${Button} onClick=${() => location.reload()}>Try again<//></p></main>`;
+  }
   if (value === undefined) return html`<main class="boot"><p>Opening the console…</p></main>`;
   const signin = value === null ? later("signin") : null;
   if (value === null)
