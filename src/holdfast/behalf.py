@@ -14,3 +14,6 @@ BEHALF: Final[ContextVar[str]] = ContextVar("behalf", default=NOBODY)
 
 REQUEST: Final[ContextVar[str | None]] = ContextVar("request", default=None)
 """The id of the request, behind a server; inherited in the same way."""
+
+VIA: Final[ContextVar[str | None]] = ContextVar("via", default=None)
+"""Through what a person made the request, if one did; inherited in the same way."""

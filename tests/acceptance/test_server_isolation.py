@@ -24,6 +24,10 @@ from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
 
 PUBLIC = {"/", "/health", "/health/ready", "/health/live", "/metrics", "/openapi.json"}
 EVERYBODY = {"/v1/me", "/v1/dashboard/stats"}
+SESSION = "/console/session"
+"""For browsers: a key opens nothing there."""
+
+OURS = {"Sec-Fetch-Site": "same-origin", "X-Holdfast-Console": "1"}
 STREAMS = {
     "/v1/workspaces/{workspace_id}/webhooks/stream",
     "/v1/workspaces/{workspace_id}/events/stream",
@@ -32,6 +36,7 @@ FEEDS = {"/v1/workspaces/{workspace_id}/events", *STREAMS}
 """For operators, and for an agent's key that names a namespace it may see."""
 
 BODIES: dict[str, Any] = {
+    "POST /console/session": {"link": "none"},
     "POST /v1/workspaces/{workspace_id}/keys": {"name": "another"},
     "POST /write": {"path": "theirs.txt", "content": "theirs"},
     "POST /delete": {"path": "nothing.txt"},
@@ -129,7 +134,8 @@ class Operation:
 
     @property
     def is_for_agents(self) -> bool:
-        return not (self.is_public or self.is_for_admins) and self.path not in EVERYBODY | FEEDS
+        others = EVERYBODY | FEEDS | {SESSION}
+        return not (self.is_public or self.is_for_admins) and self.path not in others
 
 
 @dataclass(frozen=True)
@@ -138,9 +144,13 @@ class Caller:
 
     key: str | None
     namespace: str | None = None
+    token: str | None = None
+    """Of a person who is signed in to the console."""
 
     def headers(self) -> dict[str, str]:
         headers = {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
+        if self.token is not None:
+            headers |= {**OURS, "Cookie": f"holdfast={self.token}"}
         return headers if self.namespace is None else {**headers, "X-Namespace": self.namespace}
 
 
@@ -191,6 +201,8 @@ class World:
     """A key of mine that only adds, and names my namespace."""
     bobs_adder: Caller
     """One that is for another namespace."""
+    people: dict[str, Caller]
+    """Those who are signed in to the console, by their keys."""
 
     def send(self, caller: Caller, operation: Operation, ids: dict[str, str]) -> httpx.Response:
         """Asks for what the ids name."""
@@ -335,7 +347,15 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             bobs_adder = vault.keys.create("adds", add_only=True, namespace="bob").api_key
             gone = vault.keys.create("gone")
             revoked = gone.api_key
+            past = vault.sign_ins.by_key(gone.api_key)
             vault.keys.revoke(gone.id)
+            people = {
+                "mine": sign_in(vault, API_KEY),
+                "my admin's": sign_in(vault, ADMIN_KEY),
+                "bob's": sign_in(vault, locked),
+                "bob's and my admin's": sign_in(vault, locked, ADMIN_KEY),
+                "another's": sign_in(vault, agent, admin),
+            }
             ids = [{"workspace_id": each.tenant_id} for each in (vault, vault, other)]
         mine = Party("hush", Caller(API_KEY, "alice"), Caller(ADMIN_KEY), ids[0])
         bobs = Party("bobs", Caller(API_KEY, "bob"), Caller(ADMIN_KEY), ids[1])
@@ -348,11 +368,24 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             "a wrong key": Caller(API_KEY[:-1] + "Z", "alice"),
             "a revoked key": Caller(revoked, "alice"),
             "an expired key": Caller(expired, "alice"),
+            "somebody signed in with a revoked key": Caller(None, "alice", past),
+            "somebody with a made up cookie": Caller(None, "alice", "holdfast-console-made-up"),
+            "a wrong key, and a good cookie": Caller("wrong" * 5, "alice", people["mine"].token),
         }
         operations = operations_of(http.get("/openapi.json").json())
         adders = Caller(adder, "alice"), Caller(bobs_adder)
         second_key = Caller(second, "carol")
-        yield World(server, http, operations, mine, bobs, others, refused, second_key, *adders)
+        yield World(
+            server, http, operations, mine, bobs, others, refused, second_key, *adders, people
+        )
+
+
+def sign_in(vault: holdfast.Holdfast, *keys: str) -> Caller:
+    """Signs a person in with a key, or with one beside the other."""
+    token = None
+    for key in keys:
+        token = vault.sign_ins.by_key(key, beside=token)
+    return Caller(None, "alice", token)
 
 
 @pytest.fixture(autouse=True)
@@ -426,6 +459,8 @@ def test_every_operation_can_be_tried(world: World):
 def test_without_a_valid_key_nothing_but_the_public_routes_answers(world: World):
     for who, caller in world.refused.items():
         for operation in world.operations:
+            if operation.path == SESSION:
+                continue  # Who is not signed in may be: see below.
             answer = world.send(caller, operation, world.mine.ids)
             wanted = 200 if operation.is_public else 401
             assert answer.status_code == wanted, (who, operation.name, answer.text)
@@ -467,6 +502,54 @@ def test_a_key_for_one_namespace_is_refused_in_another(world: World):
                 answer = world.send(Caller(key, "alice"), operation, world.mine.ids)
                 assert answer.status_code == 403, (operation.name, answer.text)
                 check_tells_nothing(world.mine, answer)
+
+
+def test_a_person_reaches_what_their_keys_open_and_nothing_else(world: World):
+    opens = {  # The statuses for operations of agents in my namespace, and of my operators.
+        "mine": (None, 403),
+        "my admin's": (403, None),
+        "bob's": (403, 403),
+        "bob's and my admin's": (403, None),
+        "another's": (None, 404),
+    }
+    for who, statuses in opens.items():
+        for operation in world.operations:
+            wanted = statuses[0] if operation.is_for_agents else None
+            if operation.is_for_admins:
+                wanted = statuses[1]
+            if wanted is None or (wanted == 404 and "{workspace_id}" not in operation.path):
+                continue
+            answer = world.send(world.people[who], operation, world.mine.ids)
+            assert answer.status_code == wanted, (who, operation.name, answer.text)
+            check_tells_nothing(world.mine, answer)
+    path = world.mine.ids["path"]
+    link = f"/v1/files/raw?path={path}&in=alice"
+    mine, theirs = (Caller(None, None, world.people[who].token) for who in ("mine", "another's"))
+    assert world.ask(mine, "GET", link).text == "hush-content"
+    answer = world.ask(theirs, "GET", link)
+    assert answer.status_code == 404
+    check_tells_nothing(world.mine, answer)
+
+
+def test_who_a_person_is_nobody_else_is_told_or_ends(world: World):
+    mine = world.people["mine"]
+    cookie = {"Cookie": f"holdfast={mine.token}"}
+    for caller in (Caller(None), Caller(API_KEY), world.other.admin):
+        assert world.ask(caller, "GET", SESSION).status_code == 401
+        for headers in ({}, {**OURS, "Sec-Fetch-Site": "cross-site"}):
+            for method in ("POST", "DELETE"):
+                body = BODIES["POST /console/session"] if method == "POST" else None
+                more = {"headers": {**cookie, **headers}, "json": body}
+                assert world.ask(caller, method, SESSION, **more).status_code == 403
+    with holdfast.open(world.server.data) as vault:
+        another = vault.tenant("other").keys.create("brief").api_key
+        brief = sign_in(vault, another)
+    answer = world.ask(brief, "GET", SESSION)
+    assert answer.json()["workspace_id"] == world.other.ids["workspace_id"]
+    check_tells_nothing(world.mine, answer)
+    world.ask(brief, "DELETE", SESSION, params={"everywhere": "true"})
+    assert world.ask(brief, "GET", SESSION).status_code == 401
+    assert world.ask(mine, "GET", SESSION).status_code == 200
 
 
 def test_a_key_that_only_adds_is_refused_what_takes_away(world: World):

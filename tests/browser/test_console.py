@@ -45,6 +45,7 @@ def test_a_key_opens_the_console_and_signing_out_closes_it(
         "document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + location"
     )
     page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name="Sign out here").click()
     expect(page.get_by_label("API key")).to_be_visible()
     page.reload()
     expect(page.get_by_label("API key")).to_be_visible()

@@ -15,10 +15,18 @@ import psycopg
 import pytest
 
 import holdfast
+from holdfast.catalog import tables
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
-from holdfast.catalog.tables import Step, load_tables, newest_format, no_step
+from holdfast.catalog.tables import (
+    Step,
+    load_migrations,
+    load_tables,
+    load_tables_of,
+    newest_format,
+    no_step,
+)
 from holdfast.errors import Damaged, Incompatible, Unavailable, VaultTooNew, VaultTooOld
 from holdfast.ids import NamespaceId
 from holdfast.testing.damaged import one_of_each
@@ -223,6 +231,18 @@ def test_opening_again_changes_nothing(place: Place) -> None:
     for _ in range(2):
         place.open().close()
     assert place.contents() == before
+
+
+def test_a_catalog_of_each_format_before_becomes_one_of_today(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for older in load_migrations(place.kind)[:-1]:
+        place.start_afresh()
+        made = load_tables_of(older.number, place.kind)
+        with monkeypatch.context() as then:
+            then.setattr(tables, "load_tables", lambda _, made=made: made)
+            place.open().close()
+        check_it_works(place)
 
 
 def test_a_catalog_that_is_newer_than_we_are_is_left_alone(place: Place) -> None:

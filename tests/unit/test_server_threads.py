@@ -100,6 +100,10 @@ class Slow:
         return None if self.is_revoked else (tenant, key)
 
 
+ENTRY = cast("Any", None)
+"""What a key opens is not asked here."""
+
+
 def asked_with(secret: str) -> Any:
     scope = {"headers": [(b"authorization", f"Bearer {secret}".encode())]}
     return SimpleNamespace(scope=scope, id="req_1")
@@ -109,17 +113,17 @@ def test_a_flood_of_keys_that_were_made_up_is_before_nobody_who_is_known() -> No
     async def test(threads: Threads) -> None:
         vault = Slow()
         admission = Admission(cast("Any", vault), lambda _: None, threads, waits=True)
-        assert (await admission._admit(asked_with("real"))).key.id == "key-1"
+        assert (await admission._admit(ENTRY, asked_with("real"))).key.id == "key-1"
         flood = [
-            asyncio.create_task(admission._admit(asked_with(f"made-up-{number}")))
+            asyncio.create_task(admission._admit(ENTRY, asked_with(f"made-up-{number}")))
             for number in range(100)
         ]
         await vault.blocked.has_begun(TOTALS[Work.ADMISSION] // 2)
         for _ in range(3):
-            assert (await admission._admit(asked_with("real"))).key.id == "key-1"
+            assert (await admission._admit(ENTRY, asked_with("real"))).key.id == "key-1"
         vault.is_revoked = True
         with pytest.raises(Unauthorized):
-            await admission._admit(asked_with("real"))
+            await admission._admit(ENTRY, asked_with("real"))
         vault.blocked.may_end.set()
         for each in await asyncio.gather(*flood, return_exceptions=True):
             assert isinstance(each, Unauthorized)

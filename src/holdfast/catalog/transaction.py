@@ -22,6 +22,7 @@ from holdfast.catalog.packs import PackQueries, PackRowQueries, RetiredQueries
 from holdfast.catalog.pending import PendingQueries
 from holdfast.catalog.replies import ReceivedQueries, ReplyQueries
 from holdfast.catalog.sessions import SessionQueries
+from holdfast.catalog.signins import SignInQueries
 from holdfast.catalog.snapshots import SnapshotQueries
 from holdfast.catalog.tasks import TaskQueries
 from holdfast.catalog.traces import TraceQueries
@@ -42,6 +43,7 @@ class Transaction(
     TraceQueries,
     MemoryQueries,
     KeyQueries,
+    SignInQueries,
     EventQueries,
     WebhookQueries,
     TaskQueries,

@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Self
 
@@ -20,6 +20,7 @@ from holdfast.engine.sessions.lapsing import end_lapsed
 from holdfast.engine.tasks.schedules import run_due
 from holdfast.engine.tenancy.keys import Bearers, record_uses
 from holdfast.engine.tenancy.outbox import RETRIES_S, Outbox
+from holdfast.engine.tenancy.signins import SignIns
 from holdfast.engine.tenant import TenantVault
 from holdfast.engine.timeline.retention import apply_all
 from holdfast.errors import (
@@ -47,6 +48,11 @@ class Holdfast(TenantVault):
         except HoldfastError:
             context.catalog.close()
             raise
+
+    @cached_property
+    def sign_ins(self) -> SignIns[TenantVault]:
+        """Who is signed in to the console of a server of this vault."""
+        return SignIns(self._context, self._tenant.id, self._bearers)
 
     def tenant(self, name: str) -> TenantVault:
         """Returns a tenant's part of the vault; makes it on first use."""
@@ -88,6 +94,7 @@ class Holdfast(TenantVault):
             partial(anchor_all, self._context),
             self.outbox().purge,
             self.replies.purge,
+            self.sign_ins.purge,
         ]
         for each in found.sound:
             tenant = TenantVault(self._context, each)

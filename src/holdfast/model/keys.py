@@ -5,7 +5,7 @@ is shown once, when a key is made, and only its hash is kept.
 """
 
 import enum
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -25,12 +25,14 @@ class Scope(enum.StrEnum):
     """The same, but for whatever takes away for good: the history only grows."""
 
 
-_SAID: Final = {Scope.ADMIN: "admin", Scope.RUNTIME: "workspace", Scope.ADD_ONLY: "add-only"}
-_READ: Final = {said: scope for scope, said in _SAID.items()}
+SCOPES: Final = {Scope.ADMIN: "admin", Scope.RUNTIME: "workspace", Scope.ADD_ONLY: "add-only"}
+"""What scopes are called on the wire."""
+
+_READ: Final = {said: scope for scope, said in SCOPES.items()}
 
 _Said = Literal["admin", "workspace", "add-only"]
 
-SaidScope = Annotated[Scope, Shape(_Said, _SAID.__getitem__, _READ.__getitem__)]
+SaidScope = Annotated[Scope, Shape(_Said, SCOPES.__getitem__, _READ.__getitem__)]
 """A scope that is called `workspace` on the wire, where it is an agent's."""
 
 
@@ -85,6 +87,33 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     scope: SaidScope
     namespace: str | None
     capabilities: list[str]
+
+
+IDLE: Final = timedelta(hours=12)
+LONGEST: Final = timedelta(days=7)
+LINK: Final = timedelta(minutes=10)
+"""How long a sign-in to the console lasts that nobody uses, and at the most; and a link to one."""
+
+
+class SignIn(msgspec.Struct, frozen=True, kw_only=True):
+    """Keys that somebody came to the console with, and is known by a token for; or a link."""
+
+    token_hash: bytes
+    tenant_id: TenantId
+    is_link: bool
+    """Whether it is there to be exchanged for a sign-in, once."""
+    runtime_key: str | None
+    admin_key: str | None
+    """The ids of an agent's key and of an operator's: one of them, or both."""
+    created_at: datetime
+    seen_at: datetime
+
+    @property
+    def ends_at(self) -> datetime:
+        """When it is over, unless it is used again before."""
+        if self.is_link:
+            return self.created_at + LINK
+        return min(self.created_at + LONGEST, self.seen_at + IDLE)
 
 
 class KeyUse(msgspec.Struct, frozen=True):

@@ -167,6 +167,8 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     actor: str | None = None
     request_id: str | None = None
     """By which request of a server it was done; None for none, and for what an agent adds."""
+    via: str | None = None
+    """`console` if a person did it there; else None."""
     details: dict[str, Any] = msgspec.field(default_factory=dict[str, Any])
     is_redacted: bool = False
     """Whether the details were taken out; the chain still proves that there were some."""

@@ -22,6 +22,7 @@ from holdfast.errors import HoldfastError
 from holdfast.server import idempotency, routes, verdicts
 from holdfast.server.asgi import App, Receive, Scope, Send
 from holdfast.server.bodies import let_in
+from holdfast.server.browsers import Browsers
 from holdfast.server.callers import Admission
 from holdfast.server.calling import call
 from holdfast.server.compat import statebase, trove
@@ -34,10 +35,12 @@ from holdfast.server.observing import Observer, log_to, request_id_of, tracer
 from holdfast.server.openapi import describe
 from holdfast.server.outbound import Sender
 from holdfast.server.pacing import Pace
+from holdfast.server.packing import is_long, packed
 from holdfast.server.rates import Rates, Refusing
 from holdfast.server.requests import Request, Services
 from holdfast.server.responses import Response, Stream
 from holdfast.server.room import Room
+from holdfast.server.routes import console
 from holdfast.server.stopping import Stopping, stop_with_parent
 from holdfast.server.streams import Streams
 from holdfast.server.table import Entry, Group, Table
@@ -50,6 +53,9 @@ from holdfast.settings import process_environ
 SWITCH_S: Final = 0.0005
 """How long a thread may keep the others waiting: with the usual 5 ms, the loop that answers waits
 for every route that computes something. A tenth of it makes a write over HTTP a third faster."""
+
+_SIGN_IN_BYTES: Final = 8 << 10
+"""The largest body of a sign-in: a key."""
 
 _NOWHERE: Final = "/.outside"
 """A path that no route has: what answers there is what answers everything unknown."""
@@ -103,8 +109,10 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
     pace = Pace(stopping.wait)
     threads = Threads(pace)
     sender = Sender(allow_private=config.allow_private_webhooks)
-    jobs = _jobs(config, vault, rates, sender, stopping, pace=pace)
-    table = Table(_groups(config), VERDICTS)
+    browsers = Browsers(config, vault.sign_ins) if config.console else None
+    record = partial(_record, vault, rates, browsers)
+    jobs = _jobs(config, vault, record, sender, stopping, pace=pace)
+    table = Table(_groups(config, browsers), VERDICTS)
     services = Services(
         config=config,
         ping=vault.tenants,
@@ -117,7 +125,8 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
         turns=Turns(0 if config.database_url or config.objects_url else AT_ONCE),
         document=cache(partial(describe, table)),
     )
-    admission = Admission(vault, rates.count, threads, waits=config.database_url is not None)
+    waits = config.database_url is not None
+    admission = Admission(vault, rates.count, threads, browsers=browsers, waits=waits)
     app = Application(
         table,
         services,
@@ -126,7 +135,7 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
         observer=Observer(rates, statebase.headers),
         rephrase=Phrasing(config.validation_status),
         lifespans=[
-            partial(_closing, vault, rates, texts),
+            partial(_closing, vault, record, texts),
             threads.running,
             stopping.watching,
             Loops(jobs, stopping).running,
@@ -135,33 +144,46 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
     return Prefixed(app, config.prefix) if config.prefix else app
 
 
-def _groups(config: Config) -> list[Group]:
+def _groups(config: Config, browsers: Browsers | None) -> list[Group]:
     """Returns all routes, by how they come to their namespace and how large a body they take."""
+    own = {path for route in routes.defaulted() for path in route.paths}
+    spoken = statebase.all_routes(routes.defaulted(statebase.DIALECT))
+    ours = [route for route in spoken if own >= {*route.paths}]
+    theirs = [route for route in spoken if route not in ours]
+    states, default = config.max_state_bytes, config.default_namespace
+    people = [] if browsers is None else console.make_routes(browsers, config.prefix)
     return [
-        Group(routes.NAMED, config.max_body_bytes),
-        Group(routes.WITH_VALUES, config.max_state_bytes),
-        Group(routes.WITH_BATCHES, config.max_batch_bytes),
-        Group(
-            statebase.all_routes(routes.defaulted(statebase.DIALECT)),
-            config.max_state_bytes,
-            config.default_namespace,
-        ),
+        Group(routes.NAMED, config.max_body_bytes, is_ours=True),
+        Group(routes.WITH_VALUES, states, is_ours=True),
+        Group(routes.WITH_BATCHES, config.max_batch_bytes, is_ours=True),
+        Group(ours, states, default, is_ours=True),
+        Group(theirs, states, default),
         Group(trove.ROUTES, config.max_body_bytes),
         Group(trove.WITH_TEXTS, config.max_text_bytes),
+        Group(people, _SIGN_IN_BYTES),
     ]
+
+
+def _record(vault: Holdfast, rates: Rates, browsers: Browsers | None) -> None:
+    """Writes down which keys and sign-ins were used."""
+    uses = rates.take_uses()
+    if uses:
+        vault.record_uses(uses)
+    if browsers is not None:
+        browsers.write_down()
 
 
 def _jobs(
     config: Config,
     vault: Holdfast,
-    rates: Rates,
+    record: Callable[[], None],
     sender: Sender,
     stopping: Stopping,
     *,
     pace: Pace,
 ) -> dict[str, Job]:
     """Returns what this server does by itself."""
-    jobs = {"uses": upkeep.noting_uses(vault, rates), "log": upkeep.tending_log(vault)}
+    jobs = {"uses": upkeep.noting_uses(record), "log": upkeep.tending_log(vault)}
     if config.works:
         jobs["schedules"] = upkeep.doing_what_is_due(vault.run_schedules)
         jobs["sessions"] = upkeep.doing_what_is_due(vault.end_lapsed_sessions)
@@ -192,12 +214,14 @@ class Prefixed:
 
 
 @asynccontextmanager
-async def _closing(vault: Holdfast, rates: Rates, texts: TextProcesses) -> AsyncGenerator[None]:
+async def _closing(
+    vault: Holdfast, record: Callable[[], None], texts: TextProcesses
+) -> AsyncGenerator[None]:
     try:
         yield
     finally:
         with suppress(HoldfastError):  # A database that is away keeps nobody from stopping.
-            vault.record_uses(rates.take_uses())
+            record()
         vault.close()
         texts.close()
 
@@ -245,7 +269,7 @@ class Application:
         try:
             response = await self._answer(request)
             status = response.status
-            more = self._observer.headers(request, response.media_type, begun)
+            more = self._observer.headers(request, response, begun)
             await response.send(request.receive, send, more)
         finally:
             request.give_back()
@@ -260,7 +284,10 @@ class Application:
             await let_in(request, entry.max_body_bytes)
             name = idempotency.name_of(request)
             if name is None:
-                return await call(entry, request)
+                answer = await call(entry, request)
+                if entry.route.is_secret or not is_long(answer, request):
+                    return answer
+                return await packed(request, answer)
 
             async def work() -> Response | Stream:
                 try:
@@ -268,7 +295,10 @@ class Application:
                 except Exception as exc:  # noqa: BLE001 - as below
                     return answer_to(request, exc, self._rephrase)
 
-            return await idempotency.answered(entry, request, name, work)
+            answer = await idempotency.answered(entry, request, name, work)
+            if entry.route.is_secret or not is_long(answer, request):
+                return answer
+            return await packed(request, answer)
         except Exception as exc:  # noqa: BLE001 - whatever it is, somebody waits for an answer
             return answer_to(request, exc, self._rephrase)
 

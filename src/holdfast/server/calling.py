@@ -68,7 +68,7 @@ def _given(entry: Entry, request: Request) -> dict[str, Any]:
     """Returns what a route takes that stands nowhere in a request."""
     wanted, values = entry.route.parameters, dict[str, Any]()
     if wanted.agent is not None:
-        values[wanted.agent] = agent_of(request, entry.default_namespace)
+        values[wanted.agent] = agent_of(request, entry.default_namespace, is_ours=entry.is_ours)
     if wanted.caller is not None:
         values[wanted.caller] = request.admitted
     if wanted.request is not None:

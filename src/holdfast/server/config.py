@@ -1,8 +1,10 @@
 """How a server is set up: flags first, then the environment, then what suits a laptop."""
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -18,6 +20,8 @@ LAST_PORT: Final = 65535
 MOST_TEXT_BYTES: Final = 256 * MIB
 CENTURY_S: Final = 36_525 * 86_400
 LONGEST_GRACE_S: Final = 3600
+
+_HOST: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
 
 DATA, ADMIN_KEY, API_KEY = "HOLDFAST_DATA", "HOLDFAST_ADMIN_KEY", "HOLDFAST_API_KEY"
 
@@ -66,6 +70,10 @@ class Config:
     """Seconds that requests have to finish when the server is to stop."""
     works: bool = True
     """Whether this server also delivers webhooks, keeps schedules and collects."""
+    console: bool = True
+    """Whether it hands out the console, and lets people sign in to it."""
+    console_hosts: tuple[str, ...] = ()
+    """By what other names than those of this machine itself: `https://holdfast.example.com`."""
 
     @property
     def location(self) -> str:
@@ -157,6 +165,36 @@ def _seconds(name: str, given: str) -> tuple[float, ...]:
         raise InvalidValue(message) from exc
 
 
+def _hosts(name: str, given: str) -> tuple[str, ...]:
+    return tuple(_host(name, part.strip().lower()) for part in given.split(",") if part.strip())
+
+
+def _host(name: str, given: str) -> str:
+    """Returns where a browser finds a host that is listed: over TLS unless it says otherwise."""
+    scheme, mark, host = given.rpartition("://")
+    host = host.removesuffix("/").removesuffix(".").strip("[]")
+    is_known = not mark or scheme in ("http", "https")
+    if not is_known or not (_HOST.fullmatch(host) or _is_address(host)):
+        message = (
+            f"{name} are names of hosts, without ports, with commas between them, and http:// "
+            f"before those that are reached without TLS; not {given[:80]!r}"
+        )
+        raise InvalidValue(message)
+    return f"{scheme or 'https'}://{host}"
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def _shown_hosts(value: tuple[str, ...]) -> str:
+    return ",".join(value)
+
+
 def _number(name: str, given: str) -> int:
     try:
         return int(given)
@@ -246,5 +284,7 @@ VARIABLES: Final = (
     ),
     Variable("grace_s", "HOLDFAST_STOP_SECONDS", _number),
     Variable("works", "HOLDFAST_WORKS", _is_not_off, _shown_switch),
+    Variable("console", "HOLDFAST_CONSOLE", _is_not_off, _shown_switch),
+    Variable("console_hosts", "HOLDFAST_CONSOLE_HOSTS", _hosts, _shown_hosts),
 )
 """All that the environment says to a server, but for where its data are."""

@@ -22,8 +22,10 @@ from opentelemetry import trace
 from prometheus_client import Counter, Histogram
 
 from holdfast.server.asgi import Header
+from holdfast.server.callers import CONSOLE
 from holdfast.server.rates import Rates
 from holdfast.server.requests import Request
+from holdfast.server.responses import Response, Stream
 
 access = logging.getLogger("holdfast.access")
 tracer = trace.get_tracer("holdfast.server")
@@ -75,10 +77,11 @@ class Observer:
         self._counted = dict[Kind, tuple[Counter, Histogram]]()
         """What counts requests of a kind: to look it up takes longer than to count."""
 
-    def headers(self, request: Request, media_type: str, begun: int) -> list[Header]:
+    def headers(self, request: Request, response: Response | Stream, begun: int) -> list[Header]:
         """Returns what every answer says, beside what the answer itself does."""
+        usual = GUARD if response.media_type.startswith(_OUR_OWN) else _GUARD_OF_STORED
         return [
-            *(GUARD if media_type.startswith(_OUR_OWN) else _GUARD_OF_STORED),
+            *(response.guard or usual),
             (b"x-request-id", request.id.encode()),
             *self._beside(begun),
             *self._rates.headers(request.caller),
@@ -105,7 +108,7 @@ class Observer:
 
 def _line(request: Request, kind: Kind, seconds: float) -> str:
     caller, (method, route, status) = request.caller, kind
-    told = {
+    told: dict[str, object] = {
         "request_id": request.id,
         "method": method,
         "route": route,
@@ -114,6 +117,8 @@ def _line(request: Request, kind: Kind, seconds: float) -> str:
         "key": None if caller is None else caller.key.id,
         "workspace": None if caller is None else caller.vault.tenant_id,
     }
+    if caller is not None and caller.is_signed_in is not None:
+        told["via"] = CONSOLE
     return _to_json(told).decode()
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final, get_args, get_origin, get_type_hints
 import msgspec
 
 from holdfast.operations.shapes import shape_of
+from holdfast.server.callers import IN_QUERY
 from holdfast.server.parameters import Parameter, Place
 from holdfast.server.responses import JSON, Response, Stream
 from holdfast.server.routing import Route, Who
@@ -26,6 +27,12 @@ _NAMESPACE: Final = {
     "required": False,
     "schema": {"type": "string", "minLength": 1, "maxLength": 128},
     "description": "The namespace that is meant; a key that is for one need not name it.",
+}
+_IN: Final = {
+    **_NAMESPACE,
+    "name": IN_QUERY,
+    "in": "query",
+    "description": "The same as X-Namespace, for a link or an image, which can send no header.",
 }
 _IDEMPOTENCY: Final = {
     "name": "Idempotency-Key",
@@ -137,6 +144,8 @@ def _parameters(entry: Entry, schemas: _Schemas) -> list[Json]:
     more = list[Json]()
     if route.parameters.agent is not None:
         more.append(_NAMESPACE)
+        if entry.is_ours and route.method == "GET":
+            more.append(_IN)
     if route.method in _REPEATABLE:
         more.append(_IDEMPOTENCY)
     return [*first, *known.values(), *more]

@@ -48,6 +48,9 @@ _TYPES: Final = {
 }
 
 
+_A_KEY: Final = {"admin": "an admin key", "workspace": "a runtime key"}
+
+
 class Refused(HoldfastError):
     """What the server itself refuses, before an engine is asked."""
 
@@ -104,6 +107,40 @@ class Forbidden(Refused):
     code = "permission_denied"
     hint = "Use a key of the scope that this needs."
     http_status = 403
+
+
+class MissingKey(Refused):
+    """Somebody who is signed in to the console, and not with the key that this needs."""
+
+    code = "missing_key"
+    hint = "Sign in with a key of that scope, too: the one that you have stays."
+    http_status = 403
+
+    def __init__(self, scope: str) -> None:
+        super().__init__(f"you are not signed in with {_A_KEY[scope]}, which this needs")
+        self.scope = scope
+
+
+class UnknownHost(Refused):
+    """A browser that calls this server by a name that it does not go by."""
+
+    code = "unknown_host"
+    hint = "Use a loopback name, or list this one in HOLDFAST_CONSOLE_HOSTS."
+    http_status = 403
+
+    def __init__(self, host: str) -> None:
+        super().__init__(f"nobody is signed in here under the name {shorten(host)}")
+
+
+class ForeignRequest(Refused):
+    """A request of a browser that no page of this server makes."""
+
+    code = "foreign_request"
+    hint = "Other programs send a key: `Authorization: Bearer KEY`."
+    http_status = 403
+
+    def __init__(self) -> None:
+        super().__init__("this request comes from elsewhere than this server's own console")
 
 
 class UnknownWorkspace(Refused):
@@ -178,6 +215,18 @@ class RateLimited(Refused):
 
     def __init__(self, *, limit: int, retry_after: int) -> None:
         super().__init__(f"this key may make {limit} requests a minute")
+        self.retry_after = retry_after
+
+
+class TooManySignIns(Refused):
+    """An address from which too many sign-ins were tried."""
+
+    code = "too_many_sign_ins"
+    hint = "Wait for as many seconds as `retry_after` says, then try again."
+    http_status = 429
+
+    def __init__(self, *, retry_after: int) -> None:
+        super().__init__("too many sign-ins were tried from this address")
         self.retry_after = retry_after
 
 

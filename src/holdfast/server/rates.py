@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Final, cast
+from typing import Final
 
 from holdfast.engine.tenancy.keys import hash_of
 from holdfast.model.keys import Key, KeyUse
@@ -40,8 +40,8 @@ UNLIMITED: Final = 1_000_000_000
 
 
 @dataclass(slots=True)
-class _Bucket:
-    """The requests that one key may make: so many a minute, and so many at once."""
+class Bucket:
+    """The requests that somebody may make: so many a minute, and so many at once."""
 
     limit: int
     left: float
@@ -50,6 +50,7 @@ class _Bucket:
 
     @property
     def per_second(self) -> float:
+        """How many come back in a second."""
         return self.limit / MINUTE_S
 
     def fill(self, now: float) -> None:
@@ -73,8 +74,8 @@ class Rates:
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._minute = 0
-        self._buckets: dict[str, _Bucket] = {}
-        self._before: dict[str, _Bucket] = {}
+        self._buckets: dict[str, Bucket] = {}
+        self._before: dict[str, Bucket] = {}
         """Of keys in use in this minute, and in the one before it: what was not touched for as
         long as that is full again, and as good as new."""
         self._uses: dict[str, tuple[float, int]] = {}
@@ -116,7 +117,7 @@ class Rates:
             for key_id, (last, count) in uses.items()
         ]
 
-    def _checked(self, key: Key, now: float) -> _Bucket | None:
+    def _checked(self, key: Key, now: float) -> Bucket | None:
         """Returns what a key may make, and that is something; None if it has no limit."""
         if key.rate_limit is None:
             return None
@@ -126,13 +127,13 @@ class Rates:
             raise RateLimited(limit=key.rate_limit, retry_after=wait_s)
         return bucket
 
-    def _bucket(self, key_id: str, limit: int, now: float) -> _Bucket:
+    def _bucket(self, key_id: str, limit: int, now: float) -> Bucket:
         minute = int(now) // MINUTE_S
         if minute != self._minute:
             self._minute, self._before, self._buckets = minute, self._buckets, {}
         bucket = self._buckets.get(key_id) or self._before.get(key_id)
         if bucket is None:
-            bucket = _Bucket(limit, burst_of(limit), now)
+            bucket = Bucket(limit, burst_of(limit), now)
         self._buckets[key_id] = bucket
         bucket.fill(now)
         return bucket
@@ -185,7 +186,10 @@ class Refusing:
         caller = request.caller
         if caller is None or caller.key.rate_limit is None or request.template == ROUTE:
             return
-        name = hash_of(cast("str", secret_of(request.scope["headers"])))
+        secret = secret_of(request.scope["headers"])
+        if secret is None:
+            return  # A person, who has two keys it may be about.
+        name = hash_of(secret)
         before = self._known.pop(name, None)
         try:
             self._rates.check(caller)

@@ -30,11 +30,18 @@ class Caller:
 
     key: Key
     vault: TenantVault
+    is_signed_in: Callable[[], bool] | None = None
+    """Of a person in the console: says whether they still are."""
 
     @property
     def is_admin(self) -> bool:
         """Whether it is an operator's key, not an agent's."""
         return self.key.scope is KeyScope.ADMIN
+
+    def is_valid(self) -> bool:
+        """Says whether it would be let in now."""
+        is_known = self.is_signed_in is None or self.is_signed_in()
+        return is_known and self.vault.keys.is_valid(self.key.id)
 
     def namespace(self, name: str, *, door: Door | None = None) -> Namespace:
         """Returns a namespace that this key reaches; raises `Forbidden`."""

@@ -5,9 +5,9 @@ what every answer says.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import ClassVar, Final
 
 from holdfast.server.asgi import Header, Receive, Send
 
@@ -20,6 +20,9 @@ class Response:
     """An answer that is there as a whole."""
 
     __slots__ = ("body", "headers", "media_type", "status")
+
+    guard: ClassVar[Sequence[Header] | None] = None
+    """What a browser is told that it may do with it; None for as usual."""
 
     def __init__(
         self,
@@ -35,6 +38,12 @@ class Response:
             self.headers.append(_type_of(media_type))
             self.headers.append((b"content-length", b"%d" % len(body)))
 
+    def replace(self, body: bytes) -> None:
+        """Says the same in other bytes."""
+        self.body = body
+        self.headers = [each for each in self.headers if each[0] != b"content-length"]
+        self.headers.append((b"content-length", b"%d" % len(body)))
+
     async def send(self, _receive: Receive, send: Send, more: Iterable[Header]) -> None:
         """Sends it, with more headers."""
         headers = [*self.headers, *more]
@@ -46,6 +55,8 @@ class Stream:
     """An answer that is made while it is sent, and no longer than somebody takes it."""
 
     __slots__ = ("headers", "media_type", "pieces", "status")
+
+    guard: ClassVar[None] = None
 
     def __init__(
         self,

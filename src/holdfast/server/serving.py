@@ -7,22 +7,26 @@ live streams, and closes the vault.
 
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from ipaddress import ip_address
 from types import FrameType, ModuleType
 from typing import Final
 
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from holdfast.errors import Unavailable
+from holdfast.engine.vault import Holdfast
+from holdfast.errors import InvalidValue, Unavailable
 from holdfast.private import is_open
 from holdfast.server.app import Speaking, open_vault
 from holdfast.server.callers import Started, make_credentials
 from holdfast.server.config import Config, to_environ
+from holdfast.server.pages import HOME
 from holdfast.server.room import remove_uploads, shared_folder
 
 logger = logging.getLogger("holdfast.server")
@@ -40,8 +44,12 @@ WORKER_S: Final = 60
 """How long a worker may be busy with one thing before it is taken for dead."""
 
 
-def serve(config: Config, *, tell: Callable[[Started], None]) -> None:
-    """Serves until SIGTERM or Ctrl-C; `tell` is called once it is listening."""
+def serve(config: Config, *, tell: Callable[[Started], None], links: bool = False) -> None:
+    """Serves until SIGTERM or Ctrl-C; `tell` is called once it is listening.
+
+    With `links`, also where a person is signed in to the console: for a terminal, and no log. Not
+    where others than this machine are answered: who opens it first is signed in.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
         # Until the server has handlers of its own, and when it has stopped and raises the signal
         # once more: to be asked to stop and to do so is no failure.
@@ -51,10 +59,11 @@ def serve(config: Config, *, tell: Callable[[Started], None]) -> None:
         with open_vault(config) as vault:
             made = make_credentials(vault, config)
             workspace_id = vault.tenant_id
+            link = _link_to(vault, config, listening) if links else None
         if is_open(config.data):
             logger.warning("others may look into %s: its files are yours alone", config.data)
         remove_uploads(config.data)
-        tell(Started(_url_of(config, listening), workspace_id, made))
+        tell(Started(_url_of(config, listening), workspace_id, made, link))
         os.environ.update(to_environ(config))
         with shared_folder() as folder:
             if config.workers > 1:
@@ -63,6 +72,25 @@ def serve(config: Config, *, tell: Callable[[Started], None]) -> None:
             _run(config, listening)
     finally:
         listening.close()
+
+
+def make_link(vault: Holdfast, port: int, prefix: str = "") -> str:
+    """Returns an address that signs a person in to the console of a server on this machine, once.
+
+    Under a name of its own, which leads to this machine as all do that end so: cookies ignore
+    ports, and whatever else is served here, by an agent perhaps, is never sent this one. What
+    follows the `#` is not sent to any server.
+    """
+    link, own = vault.sign_ins.create_link(), secrets.token_hex(4)
+    return f"http://holdfast-{own}.localhost:{port}{prefix.rstrip('/')}{HOME}/#link={link}"
+
+
+def _link_to(vault: Holdfast, config: Config, listening: socket.socket) -> str | None:
+    host, port = listening.getsockname()[:2]
+    if config.console and ip_address(host).is_loopback:
+        with suppress(InvalidValue):  # There is no key that it could stand for.
+            return make_link(vault, port, config.prefix)
+    return None
 
 
 def _leave(_number: int, _frame: FrameType | None, /) -> None:

@@ -20,6 +20,8 @@ class Group:
     routes: list[Route]
     max_body_bytes: int
     default_namespace: str | None = None
+    is_ours: bool = False
+    """Whether they are no other maker's: a query may name the namespace that they read."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +36,7 @@ class Entry:
     verdict: str | None
     """What it does that an add-only key does not; None where it may."""
     names_workspace: bool
+    is_ours: bool
 
 
 Methods = dict[str, Entry]
@@ -111,6 +114,7 @@ class Table:
             group.default_namespace,
             verdict_on(route.method, template, self._verdicts),
             "{workspace_id}" in template,
+            group.is_ours,
         )
         self.entries.append(entry)
         methods = self._methods_at(path)

@@ -52,13 +52,16 @@ def run(arguments: Namespace, console: Console) -> int:
         console.answer(document=lambda: _document(started), lines=lambda: [text])
         console.out.flush()
 
-    serve(config, tell=tell)
+    serve(config, tell=tell, links=console.is_terminal and not console.is_json)
     return DONE
 
 
 def _lines(started: Started, *, shows_keys: bool) -> list[str]:
     """Returns what people are told; what goes into a log has no keys in it."""
     lines = [f"Holdfast is at {started.url}"]
+    if started.link is not None:
+        lines += ["", "Look at it in a browser; this signs you in once, for ten minutes:"]
+        lines += [f"  {started.link}", ""]
     if started.made is not None:
         made = started.made
         lines += [

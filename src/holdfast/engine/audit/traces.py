@@ -21,7 +21,7 @@ from holdfast.engine.audit.content import TraceContent
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import check_limit, check_room
 from holdfast.engine.journal.actions import normalise
-from holdfast.engine.journal.chain import REQUEST_ID, append, details_of, is_whole
+from holdfast.engine.journal.chain import DONE_VIA, REQUEST_ID, append, details_of, is_whole
 from holdfast.engine.journal.withheld import for_operators
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions.lapsing import notice_lapsed
@@ -364,6 +364,7 @@ def _to_info(row: TraceRow, namespace: str | None) -> TraceInfo:
         resource_id=row.resource_id,
         actor=row.actor,
         request_id=details.pop(REQUEST_ID, None) if is_done else None,
+        via=details.pop(DONE_VIA, None) if is_done else None,
         details=details,
         is_redacted=is_redacted,
         hash=row.hash.hex(),

@@ -134,7 +134,7 @@ _WITHOUT_CONTENT: Final = frozenset(
         *("ttl_seconds", "expired_at", "last_activity", "type", "embedded", "content_changed"),
         *("count", "recovered", "quota_bytes", "keep_last", "keep_daily", "keep_weekly"),
         *("task_id", "trace_id", "imported_from", "erasure_id", "turn_id", "request_id"),
-        "terms_kept",
+        *("terms_kept", "via"),
     }
 )
 """Details that are names, numbers and ids: what is new repeats content until somebody puts it

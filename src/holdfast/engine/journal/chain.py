@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.behalf import REQUEST
+from holdfast.behalf import REQUEST, VIA
 from holdfast.catalog.hashing import (
     FORMAT,
     REDACTED,
@@ -40,6 +40,9 @@ _NO_DETAILS: Final = "{}"
 
 REQUEST_ID: Final = "request_id"
 """Where the details of a trace say which request it was done by, if it was one of a server's."""
+
+DONE_VIA: Final = "via"
+"""Where they say through what a person did it: `console`."""
 
 _to_json = msgspec.json.Encoder().encode
 _from_json = msgspec.json.Decoder(dict[str, Any]).decode
@@ -111,7 +114,10 @@ def row_after(
         tenant_id, namespace_id = of, None
     details, request_id = _NO_DETAILS, REQUEST.get()
     if request_id is not None and kind is TraceKind.DONE:
-        details = _to_json({**trace.details, REQUEST_ID: request_id}).decode()
+        told = {**trace.details, REQUEST_ID: request_id}
+        if (via := VIA.get()) is not None:
+            told[DONE_VIA] = via
+        details = _to_json(told).decode()
     elif trace.details:
         details = _to_json(trace.details).decode()
     header = (

@@ -206,7 +206,11 @@ class Bearers(Generic[V]):
         if found is None:
             return None
         key, tenant = found
-        kept = self._kept.get(key.id)
+        return self.open(key, tenant), key
+
+    def open(self, key: Key, tenant: Tenant) -> V:
+        """Returns what a key opens that is known to be valid."""
+        found, kept = (key, tenant), self._kept.get(key.id)
         if kept is None or kept[0] != found:
             adds_only = key.scope is Scope.ADD_ONLY
             context = dataclasses.replace(self._context, actor=key.id, adds_only=adds_only)
@@ -215,4 +219,4 @@ class Bearers(Generic[V]):
                 self._kept[key.id] = kept
                 if len(self._kept) > MOST_KEPT:
                     del self._kept[next(iter(self._kept))]
-        return kept[1], key
+        return kept[1]

@@ -69,7 +69,7 @@ async def stream(
         caller.vault,
         namespace=visible,
         after=after,
-        is_valid=lambda: caller.vault.keys.is_valid(caller.key.id),
+        is_valid=caller.is_valid,
     )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
     return Stream(lines, media_type=_STREAM, headers=headers)

@@ -18,13 +18,14 @@ from prometheus_client import (
 
 from holdfast.instants import to_text
 from holdfast.model.marks import Instant
-from holdfast.server.requests import Services
+from holdfast.server.requests import Request, Services
 from holdfast.server.responses import Response
 from holdfast.server.routing import Who, get
 from holdfast.server.threads import Work
 
 _ANEW_S: Final = 1.0
 _STARTED: Final = time.monotonic()
+_SEE_OTHER: Final = 303
 VERSION: Final = version("holdfast")
 
 
@@ -75,11 +76,13 @@ def live() -> dict[str, str]:
 
 
 @get("/", who=Who.ANYBODY, work=None)
-def welcome(services: Services) -> Welcome:
-    """Says what this is, and where its description is."""
-    return Welcome(
-        name="holdfast", version=VERSION, openapi=f"{services.config.prefix}/openapi.json"
-    )
+def welcome(request: Request, services: Services) -> Welcome | Response:
+    """Says what this is, and where its description is; sends browsers to the console."""
+    config = services.config
+    if config.console and "text/html" in (request.header(b"accept") or ""):
+        home = {"Location": f"{config.prefix.rstrip('/')}/console/", "Vary": "Accept"}
+        return Response(status=_SEE_OTHER, media_type="text/plain", headers=home)
+    return Welcome(name="holdfast", version=VERSION, openapi=f"{config.prefix}/openapi.json")
 
 
 class _Counted:

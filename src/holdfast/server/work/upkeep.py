@@ -14,7 +14,6 @@ from typing import Final
 
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy
-from holdfast.server.rates import Rates
 from holdfast.server.work.loops import Job
 
 logger = logging.getLogger("holdfast.work")
@@ -68,16 +67,14 @@ def doing_what_is_due(run: Callable[[], object]) -> Job:
     return lambda: 0.0 if run() else DUE_S
 
 
-def noting_uses(vault: Holdfast, rates: Rates) -> Job:
+def noting_uses(record: Callable[[], None]) -> Job:
     """Returns the job that writes down when keys were used."""
 
-    def record() -> float:
-        uses = rates.take_uses()
-        if uses:
-            vault.record_uses(uses)
+    def note() -> float:
+        record()
         return USES_S
 
-    return record
+    return note
 
 
 def tending_log(vault: Holdfast) -> Job:

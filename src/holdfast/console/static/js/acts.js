@@ -167,6 +167,7 @@ export function Asked() {
   if (what === "undo") return html`<${Undo} />`;
   if (what === "fork") return html`<${Fork} row=${row} />`;
   if (what === "label") return html`<${Label} row=${row} />`;
+  if (what === "signout") return html`<${SignOut} />`;
   if (what === "delete") return html`<${Delete} row=${row} />`;
   return null;
 }
@@ -300,6 +301,18 @@ function Delete({ row }) {
     doing=${remove}>
     <p><bdi><${Said} text=${titleOf(row, find)} /></bdi></p>
     <p>It goes off the timeline. An operator can bring it back for 7 days.</p>
+  <//>`;
+}
+
+function SignOut() {
+  const end = (everywhere) =>
+    state.signOut(everywhere).then(close, (failure) => state.tell(failure, "Not signed out"));
+  return html`<${Popover} title="Sign out" close=${close}>
+    <p>Everywhere ends every session with one of the same keys, in other browsers, too.</p>
+    <div class="ends">
+      <${Button} onClick=${() => end(true)}>Sign out everywhere<//>
+      <${Button} tone="primary" onClick=${() => end(false)}>Sign out here<//>
+    </div>
   <//>`;
 }
 

@@ -100,7 +100,7 @@ function Foot() {
     <span class=${`link ${how}`} role="status" title=${workspace}><span class="pulse"
       aria-hidden="true"></span><span class="full">${words}</span></span>
     <${Button} icon="out" tone="bare" label="Sign out"
-      onClick=${() => state.signOut().catch((failure) => state.tell(failure, "Not signed out"))} />
+      onClick=${() => later("acts")?.ask("signout")} />
   </div>`;
 }
 
