@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast.testing.servers import Server
 
 PATIENCE_MS = 20_000
@@ -49,6 +50,21 @@ def test_a_key_opens_the_console_and_signing_out_closes_it(
     expect(page.get_by_label("API key")).to_be_visible()
     page.reload()
     expect(page.get_by_label("API key")).to_be_visible()
+
+
+def test_a_link_signs_in_once_and_leaves_no_trace(
+    visits: Callable[..., Any], server: Server
+) -> None:
+    with holdfast.open(server.data) as vault:
+        secret = vault.sign_ins.create_link()
+    visit, other = visits(), visits()
+    visit.open(f"#link={secret}")
+    expect(visit.page.get_by_role("button", name="Sign out")).to_be_visible()
+    assert visit.page.evaluate("location.href") == visit.home
+    other.open(f"#link={secret}")
+    expect(other.page.get_by_role("status")).to_contain_text("This link was used already")
+    expect(other.page.get_by_label("API key")).to_be_visible()
+    assert secret not in server.read_log()
 
 
 # The timeline
