@@ -1,2 +1,286 @@
-const answer = await fetch("session");
-document.getElementById("app").textContent = answer.ok ? "Signed in." : "Signed out.";
+// Starts the console: who is signed in, which screen, and the frame around it.
+
+import { html, render, useEffect, useState, signal } from "../vendor/preact.js";
+import { Button, Mark, Name, Said, Waiting, useKeys } from "./parts.js";
+import * as state from "./state.js";
+import { bytes, many, plain, time } from "./text.js";
+import { Timeline } from "./timeline.js";
+import { asTree } from "./graph.js";
+
+// Screens and parts that are loaded when they are first needed
+
+const LATER = {
+  acts: () => import("./acts.js"),
+  details: () => import("./details.js"),
+  goback: () => import("./goback.js"),
+  live: () => import("./live.js"),
+  namespaces: () => import("./namespaces.js"),
+  compare: () => import("./compare.js"),
+  signin: () => import("./signin.js"),
+};
+const loaded = signal({});
+const broken = signal(null);
+
+/** Returns a module that is loaded later; null until it is there. */
+function later(name) {
+  const there = loaded.value[name];
+  if (there === undefined) {
+    queueMicrotask(() => {
+      if (loaded.peek()[name] !== undefined) return;
+      loaded.value = { ...loaded.peek(), [name]: null };
+      LATER[name]().then(
+        (module) => (loaded.value = { ...loaded.peek(), [name]: module }),
+        (failure) => (broken.value = failure),
+      );
+    });
+  }
+  return there ?? null;
+}
+
+// The frame
+
+function Dot({ level }) {
+  const tone = ["elevated", "warning", "critical"].includes(level) ? level : "fine";
+  const shapes = {
+    fine: "M7 3.500a3.500 3.500 0 1 0 .001 0z",
+    elevated: "M7 3l4 7.500H3z",
+    warning: "M7 3l4 7.500H3z",
+    critical: "M7 2.500L11.500 7 7 11.500 2.500 7z",
+  };
+  return html`<svg class=${`health ${tone}`} width="14" height="14" viewBox="0 0 14 14" role="img"
+    aria-label=${tone === "fine" ? "healthy" : tone}><path d=${shapes[tone]} /></svg>`;
+}
+
+const IN_RAIL = 200;
+
+function Rail({ isOpen, close }) {
+  const { namespace } = state.route.value;
+  const all = asTree(state.overview.value?.namespaces ?? []);
+  const listed = all.slice(0, IN_RAIL);
+  if (namespace && !listed.some((each) => each.name === namespace))
+    listed.unshift({ name: namespace, depth: 0 });
+  const only = state.session.value?.only;
+  if (only && !listed.some((each) => each.name === only)) listed.unshift({ name: only, depth: 0 });
+  return html`<nav class=${`rail ${isOpen ? "open" : ""}`} aria-label="Namespaces">
+    <a class="brand" href=${state.to()} onClick=${close}><${Mark} /><span>Holdfast</span></a>
+    <div class="rail-list">
+      <h2><a href=${state.to()} onClick=${close}>Namespaces</a></h2>
+      <ul>${listed.map(
+        (
+          each,
+        ) => html`<li key=${each.name}><a class=${`depth-${each.depth}`} href=${state.to(["n",
+          each.name, "timeline"])} onClick=${close}
+        aria-current=${each.name === namespace ? "page" : undefined} title=${plain(each.name)}>
+        <${Dot} level=${each.level} /><span class="short" aria-hidden="true">
+          ${[...plain(each.name)].slice(0, 2).join("")}</span><bdi class="full"><${Said}
+          text=${each.name} /></bdi>
+        ${each.snapshots !== undefined && html`<span class="count">
+          ${each.snapshots.toLocaleString("en")}<span class="hidden"> snapshots</span></span>`}
+      </a></li>`,
+      )}</ul>
+      ${all.length > IN_RAIL && html`<p class="more"><a href=${state.to()}
+        onClick=${close}>All ${all.length.toLocaleString("en")}</a></p>`}
+    </div>
+    <${Foot} />
+  </nav>`;
+}
+
+function Foot() {
+  const { state: how, heard } = state.link.value;
+  const workspace = state.session.value?.workspace ?? "";
+  const words =
+    how === "live"
+      ? "Live"
+      : how === "away"
+        ? `Reconnecting…${heard ? `, last heard ${time(heard)}` : ""}`
+        : how === "asking"
+          ? "Looks every few seconds"
+          : "Connecting…";
+  return html`<div class="foot">
+    <span class=${`link ${how}`} role="status" title=${workspace}><span class="pulse"
+      aria-hidden="true"></span><span class="full">${words}</span></span>
+    <${Button} icon="out" tone="bare" label="Sign out"
+      onClick=${() => later("acts")?.ask("signout")} />
+  </div>`;
+}
+
+function Top({ openMenu }) {
+  const { namespace, screen } = state.route.value;
+  const known = state.timeline.value;
+  const acts = later("acts");
+  const why = state.isAway.value ? "The server cannot be reached now" : undefined;
+  const facts =
+    namespace !== undefined && known?.namespace === namespace && known.entries !== undefined;
+  return html`<header class="top">
+    <${Button} class="menu" icon="menu" tone="bare" label="Menu" onClick=${openMenu} />
+    ${
+      namespace === undefined
+        ? html`<h1>Namespaces</h1>`
+        : html`<h1><${Name} text=${namespace} most="40" /></h1>
+      <nav class="tabs" aria-label="Screens"><a href=${state.to(["n", namespace, "timeline"])}
+        aria-current=${screen === "timeline" ? "page" : undefined}>Timeline</a></nav>
+      ${facts && html`<span class="facts">${many(known.entries, "entry",
+        "entries")} · ${bytes(known.size)}${known.total !== null && known.total !== undefined ?
+        ` · ${many(known.total, "snapshot")}` : ""}</span>`}`
+    }
+    <span class="gap"></span>
+    <${Button} icon=${state.isDark.value ? "moon" : "sun"} tone="bare" label=${state.isDark.value ?
+      "Light colours" : "Dark colours"} onClick=${state.turnTheme} />
+    <${Button} class="help" tone="bare" label="Keys" onClick=${() => acts?.ask("keys")}>?<//>
+    ${
+      namespace !== undefined &&
+      state.canWork.value &&
+      html`
+      <${Button} icon="back" kbd="U" why=${why ?? (known && !known.rows.length ?
+        "There is nothing to undo" : undefined)} onClick=${() => acts?.ask("undo")}>Undo<//>
+      <${Button} icon="camera" kbd="S" tone="primary" why=${why}
+        onClick=${() => acts?.ask("keep")}>Keep this moment<//>`
+    }
+  </header>`;
+}
+
+function Toasts() {
+  return html`<div class="toasts" role="region" aria-label="Messages">
+    ${state.toasts.value.map((each) => html`<${Toast} key=${each.id} each=${each} />`)}</div>`;
+}
+
+function Toast({ each }) {
+  const [isHeld, hold] = useState(false);
+  useEffect(() => {
+    if (isHeld) return undefined;
+    const timer = setTimeout(() => state.dismiss(each.id), each.seconds * 1000);
+    return () => clearTimeout(timer);
+  }, [isHeld]);
+  return html`<div class=${`toast ${each.bad ? "bad" : ""}`} role=${each.bad ? "alert" : "status"}
+    onPointerEnter=${() => hold(true)} onPointerLeave=${() => hold(false)}
+    onFocusIn=${() => hold(true)} onFocusOut=${() => hold(false)}>
+    <span><${Said} text=${each.text} /></span>
+    ${each.act && html`<${Button} onClick=${() => (state.dismiss(each.id), each.act())}>
+      ${each.label}<//>`}
+    <${Button} tone="bare" icon="cross" label="Close" onClick=${() => state.dismiss(each.id)} />
+  </div>`;
+}
+
+// Which screen
+
+function Screen() {
+  const { screen, namespace, id } = state.route.value;
+  if (broken.value)
+    return html`<div class="empty" role="alert"><h2>A part of the console did not load</h2><p
+      class="mono"><${Said} text=${broken.value.message} /></p><${Button}
+      onClick=${() => location.reload()}>Reload<//></div>`;
+  if (screen === "namespaces") {
+    const page = later("namespaces");
+    return page ? html`<${page.Namespaces} />` : html`<${Waiting} />`;
+  }
+  if (namespace !== undefined && !state.canWork.value) {
+    return html`<div class="empty"><h2>An operator’s key does not open a namespace</h2>
+      <p>What an agent keeps is for runtime keys. Add one to this session to look inside.</p><p><a
+      href=${state.to([], { key: "add" })}>Add a key</a></p></div>`;
+  }
+  if (screen === "timeline") {
+    const details = later("details");
+    return html`<${Timeline} key=${namespace} Details=${details?.Details} />`;
+  }
+  const modules = { snapshot: "details", compare: "compare", goback: "goback" };
+  const names = { snapshot: "Snapshot", compare: "Compare", goback: "GoBack" };
+  if (modules[screen] && id) {
+    const page = later(modules[screen]);
+    return page
+      ? html`<${page[names[screen]]} key=${`${namespace} ${id}`} />`
+      : html`<${Waiting} />`;
+  }
+  return html`<div class="empty"><h2>There is no such page</h2><p><a
+    href=${state.to()}>All namespaces</a></p></div>`;
+}
+
+function Frame() {
+  const [menu, setMenu] = useState(false);
+  const { namespace, screen } = state.route.value;
+  const acts = later("acts");
+  const live = later("live");
+  useEffect(() => {
+    state.loadOverview();
+  }, [state.session.value]);
+  useEffect(() => {
+    if (namespace !== undefined && state.canWork.value) state.openTimeline(namespace);
+  }, [namespace]);
+  useEffect(() => {
+    // A key for one namespace has nothing else to see.
+    const { only, admin } = state.session.value;
+    if (screen === "namespaces" && only && !admin && !state.route.value.query.get("key"))
+      state.go(state.to(["n", only, "timeline"]), { replace: true });
+  }, [screen, state.session.value]);
+  useEffect(() => live?.follow(namespace), [live, namespace, state.session.value]);
+  useKeys((key, event) => {
+    if (key === "Escape" && menu) return (setMenu(false), true);
+    return acts?.press(key, event) ?? false;
+  });
+  return html`<div class=${`app ${menu ? "menu-open" : ""} at-${screen}`}>
+    <button type="button" class="skip"
+      onClick=${() => document.getElementById("main").focus()}>To the content</button>
+    <${Rail} isOpen=${menu} close=${() => setMenu(false)} />
+    ${menu && html`<div class="veil" onClick=${() => setMenu(false)}></div>`}
+    ${screen !== "goback" && html`<${Top} openMenu=${() => setMenu(!menu)} />`}
+    <main id="main" tabIndex="-1"><${Screen} /></main>
+    ${acts && html`<${acts.Asked} />`}
+    <${Toasts} />
+    <div class="hidden" aria-live="polite">${state.spoken.value}</div>
+  </div>`;
+}
+
+function App() {
+  const { value } = state.session;
+  if (broken.value && !value) {
+    return html`<main class="boot" role="alert"><h1>The console could not start</h1>
+      <p><${Said} text=${broken.value.message} /></p>
+      <p><${Button} onClick=${() => location.reload()}>Try again<//></p></main>`;
+  }
+  if (value === undefined) return html`<main class="boot"><p>Opening the console…</p></main>`;
+  const signin = value === null ? later("signin") : null;
+  if (value === null)
+    return signin ? html`<${signin.SignIn} />` : html`<main class="boot"><p>…</p></main>`;
+  return html`<${Frame} />`;
+}
+
+// One handler for all links of ours: what is not a plain click stays the browser's.
+document.addEventListener("click", (event) => {
+  const link = event.target.closest?.("a[href]");
+  if (
+    !link ||
+    event.defaultPrevented ||
+    event.button ||
+    event.metaKey ||
+    event.ctrlKey ||
+    event.shiftKey ||
+    event.altKey
+  )
+    return;
+  if (link.target || link.hasAttribute("download") || !link.href.startsWith(document.baseURI))
+    return;
+  event.preventDefault();
+  state.go(link.href);
+});
+
+const place = document.getElementById("app");
+place.replaceChildren();
+render(html`<${App} />`, place);
+
+// A link that was printed in a terminal holds its secret in the fragment: it is used once, and
+// taken out of the history before anything else happens.
+const secret = /^#link=([\w-]+)$/.exec(location.hash)?.[1];
+if (location.hash) history.replaceState(null, "", location.pathname + location.search);
+const begin = async () => {
+  if (secret) {
+    const { signIn } = await import("./api.js");
+    try {
+      await signIn({ link: secret });
+    } catch (failure) {
+      state.signedOutWhy.value = failure.status
+        ? "This link was used already, or is too old. Ask for another, or sign in with a key."
+        : failure.message;
+    }
+  }
+  await state.findSession();
+};
+begin().catch((failure) => (broken.value = failure));

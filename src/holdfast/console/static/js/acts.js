@@ -1,0 +1,351 @@
+// What a person can do with a few keys: each asks in a small box what it needs, and says what it did.
+
+import { html, signal, useRef, useState } from "../vendor/preact.js";
+import { namespaceOf } from "./api.js";
+import { failed, pendingWords, titleOf } from "./graph.js";
+import { Button, Name, Note, Popover, Said } from "./parts.js";
+import * as state from "./state.js";
+import { chosenId } from "./timeline.js";
+import { many, number, plain } from "./text.js";
+
+/** What is asked now: `{what, ...}`; null if nothing is. */
+const asked = signal(null);
+export const ask = (what, about = {}) => (asked.value = { what, ...about });
+const close = () => (asked.value = null);
+
+const here = () => namespaceOf(state.route.value.namespace);
+const find = (id) => state.timeline.value?.rows.find((row) => row.snapshot_id === id);
+
+/** The snapshot that is chosen on the timeline or has a page of its own. */
+export function chosen() {
+  const { screen, id } = state.route.value;
+  if (screen === "snapshot") return find(id) ?? null;
+  if (screen !== "timeline") return null;
+  if (chosenId.value === null) return state.timeline.value?.rows[0] ?? null;
+  return find(chosenId.value) ?? null;
+}
+
+/** Whether going back from a row means to go before it: a task that failed is what to get rid of. */
+export const isBad = (row) => failed(row) && Boolean(row.parent);
+
+export function goBack(row) {
+  const { namespace } = state.route.value;
+  if (isBad(row))
+    state.go(state.to(["n", namespace, "goback", row.parent], { before: row.snapshot_id }));
+  else state.go(state.to(["n", namespace, "goback", row.snapshot_id]));
+}
+
+export function compare(row) {
+  const first = state.marked.value;
+  const { namespace } = state.route.value;
+  if (first && first.namespace === namespace && first.id !== row.snapshot_id) {
+    state.marked.value = null;
+    const other = find(first.id);
+    const [old, now] =
+      other && other.number > row.number
+        ? [row.snapshot_id, first.id]
+        : [first.id, row.snapshot_id];
+    state.go(state.to(["n", namespace, "compare", `${old}...${now}`]));
+  } else {
+    state.marked.value = { namespace, id: row.snapshot_id, number: row.number };
+    state.toast(`#${row.number} is marked. Choose another moment and press Compare again.`, {
+      act: () => (
+        (state.marked.value = null),
+        state.go(state.to(["n", namespace, "compare", `${row.snapshot_id}...now`]))
+      ),
+      act_label: "Compare with now",
+    });
+  }
+}
+
+async function act(what, doing) {
+  try {
+    const done = await doing();
+    await state.refresh();
+    return done;
+  } catch (failure) {
+    state.tell(failure, what);
+    return null;
+  }
+}
+
+export const pin = (row) =>
+  act("Not pinned", () =>
+    row.pinned ? here().unpin(row.snapshot_id) : here().pin(row.snapshot_id),
+  ).then((done) => done && state.say(row.pinned ? "Unpinned" : "Pinned"));
+
+/** How much changed, in words: `128 changes`. */
+const changesOf = (restored) =>
+  many(
+    Object.values(restored.changed ?? {}).reduce((sum, each) => sum + each, 0),
+    "change",
+  );
+
+function sayBack(done, words, again) {
+  if (!done.verified)
+    return state.go(
+      state.to(["n", state.route.value.namespace, "snapshot", done.snapshot.snapshot_id], {
+        unverified: 1,
+      }),
+    );
+  return state.toast(`${words}: ${changesOf(done)}, verified.`, {
+    act: again,
+    act_label: words.startsWith("Undone") ? "Redo" : "Undo",
+    seconds: 20,
+  });
+}
+
+/** Takes one operation back, and nothing newer; without one, the last change. */
+export async function undo(operation) {
+  const done = await act("Not undone", () => here().undo(operation ? { operation } : {}));
+  if (!done) return;
+  show(done);
+  sayBack(done, "Undone", redo);
+}
+
+async function redo() {
+  const done = await act("Not redone", () => here().redo());
+  if (!done) return;
+  show(done);
+  sayBack(done, "Done again", () => undo(done.snapshot?.snapshot_id));
+}
+
+function show(done) {
+  const { namespace } = state.route.value;
+  if (done.snapshot)
+    state.go(state.to(["n", namespace, "timeline"], { sel: done.snapshot.snapshot_id }));
+}
+
+/** Says that a restore went well, with its undo. */
+export function restored(done, target) {
+  show(done);
+  sayBack(done, `Back at ${target ? `#${target.number}` : "that moment"}`, () =>
+    undo(done.snapshot.snapshot_id),
+  );
+}
+
+// Keys
+
+let before = null; // The key before, where two belong together.
+
+export function press(key, event) {
+  const { namespace, screen } = state.route.value;
+  const row = chosen();
+  const first = before;
+  before = null;
+  if (key === "?") return (ask("keys"), true);
+  if (key === "g") return ((before = "g"), true);
+  if (first === "g" && key === "t" && namespace)
+    return (state.go(state.to(["n", namespace, "timeline"])), true);
+  if (first === "g" && key === "n") return (state.go(state.to()), true);
+  if (
+    namespace === undefined ||
+    !state.canWork.value ||
+    state.isAway.value ||
+    event.ctrlKey ||
+    event.metaKey
+  )
+    return false;
+  if (key === "s" || key === "S") return (ask("keep"), true);
+  if (key === "u" || key === "U") return (ask("undo"), true);
+  if (!row || screen === "goback") return false;
+  const lower = key.length === 1 ? key.toLowerCase() : key;
+  if (lower === "r") return (goBack(row), true);
+  if (lower === "p") return (pin(row), true);
+  if (lower === "c") return (compare(row), true);
+  if (lower === "f") return (ask("fork", { row }), true);
+  if (lower === "l") return (ask("label", { row }), true);
+  return false;
+}
+
+// What is asked
+
+export function Asked() {
+  const { what, row } = asked.value ?? {};
+  if (what === "keys") return html`<${Keys} />`;
+  if (what === "keep") return html`<${Keep} />`;
+  if (what === "undo") return html`<${Undo} />`;
+  if (what === "fork") return html`<${Fork} row=${row} />`;
+  if (what === "label") return html`<${Label} row=${row} />`;
+  if (what === "signout") return html`<${SignOut} />`;
+  if (what === "delete") return html`<${Delete} row=${row} />`;
+  return null;
+}
+
+/** One field or none, and a button that does it. */
+function Form({ title, button, icon, doing, children, why, tone = "primary" }) {
+  const [busy, setBusy] = useState(false);
+  const [failure, setFailure] = useState(null);
+  const form = useRef(null);
+  const onSubmit = async (event) => {
+    event.preventDefault();
+    if (busy || why) return;
+    setBusy(true);
+    setFailure(null);
+    try {
+      await doing(new FormData(form.current));
+      close();
+    } catch (error) {
+      setFailure(error);
+      setBusy(false);
+    }
+  };
+  return html`<${Popover} title=${title} close=${close}><form ref=${form} onSubmit=${onSubmit}>
+    ${children}
+    ${failure && html`<${Note} tone="bad" icon="warn" role="alert"><${Said} text=${failure.message}
+      /><//>`}
+    <div class="ends"><${Button} tone="bare" onClick=${close}>Cancel<//>
+    <${Button} tone=${tone} icon=${icon} busy=${busy} why=${why} type="submit">${button}<//></div>
+  </form><//>`;
+}
+
+const LONGEST_LABEL = 128;
+
+function Keep() {
+  const keep = async (form) => {
+    const done = await here().keep({
+      label: form.get("label").trim() || null,
+      pin: form.get("pin") === "on",
+    });
+    await state.refresh();
+    state.toast(`Kept as #${done.number}.`);
+    if (state.route.value.screen === "timeline")
+      state.go(
+        state.to(["n", state.route.value.namespace, "timeline"], { sel: done.snapshot_id }),
+        { replace: true },
+      );
+  };
+  return html`<${Form} title="Keep this moment" button="Keep" icon="camera" doing=${keep}>
+    <label class="field">What is it? <input name="label" maxlength=${LONGEST_LABEL}
+      placeholder="before the release" autocomplete="off" /></label>
+    <label class="tick"><input type="checkbox" name="pin"
+      /> Pin it: it stays until you unpin it</label>
+  <//>`;
+}
+
+function Undo() {
+  const known = state.timeline.value;
+  const last = known?.rows.find((row) => row.snapshot_id === known.position) ?? known?.rows[0];
+  const about = known?.dirty
+    ? html`<p>Takes back the <strong>${pendingWords(known).replace(" not in a snapshot yet", "")}
+      </strong> since ${last ? `#${last.number}` : "the beginning"}.</p>`
+    : html`<p>Takes back the last change${last ? html`: <strong><bdi><${Said} text=${titleOf(last,
+      find)} /></bdi></strong>, #${last.number}` : ""}.</p>`;
+  const doing = async () => {
+    const done = await here().undo({});
+    await state.refresh();
+    show(done);
+    sayBack(done, "Undone", redo);
+  };
+  return html`<${Form} title="Undo" button="Undo" icon="back" doing=${doing}>
+    ${about}
+    ${known?.running.length > 0 && html`<${Note} tone="warn" icon="play">
+      <strong>A task is running.</strong> “<bdi><${Said} text=${known.running[0].name} />
+      </bdi>” may write again meanwhile.<//>`}
+    <${Note} tone="safe" icon="shield">
+      <strong>Nothing is lost.</strong> What is there now becomes a snapshot first, and Redo brings it all back.<//>
+  <//>`;
+}
+
+const GOOD_NAME = /^(?!.*(^|\/)\.\.?(\/|$))[^\p{Cc}\p{Cf}]{1,128}$/u;
+
+function Fork({ row }) {
+  const [name, setName] = useState("");
+  const taken = (state.overview.value?.namespaces ?? []).some((each) => each.name === name.trim());
+  const why = !name.trim()
+    ? "It needs a name"
+    : taken
+      ? "There is a namespace of that name already"
+      : !GOOD_NAME.test(name.trim()) || name.startsWith("/")
+        ? "A name is 1 to 128 letters that can be seen, and does not read like a path"
+        : undefined;
+  const fork = async () => {
+    const done = await here().fork({ name: name.trim(), at: row.snapshot_id });
+    await state.loadOverview();
+    state.toast(`Forked as ${plain(done.namespace)}.`, {
+      act: () => state.go(state.to(["n", done.namespace, "timeline"])),
+      act_label: "Open",
+      seconds: 20,
+    });
+  };
+  return html`<${Form} title=${`Fork from #${row.number}`} button="Fork" icon="fork" doing=${fork}
+    why=${why}>
+    <label class="field">Name of the new namespace <input name="name" maxlength="128" value=${name}
+      onInput=${(event) => setName(event.currentTarget.value)} autocomplete="off"
+      spellcheck=${false} aria-describedby="fork-why" /></label>
+    <p class="quiet" id="fork-why" role="status">${name && why ? why :
+      "Constant time, nothing is copied."}</p>
+  <//>`;
+}
+
+function Label({ row }) {
+  const label = async (form) => {
+    await here().label(row.snapshot_id, form.get("label").trim() || null);
+    await state.refresh();
+  };
+  return html`<${Form} title=${`What #${row.number} is called`} button="Save" icon="check"
+    doing=${label}>
+    <label class="field">Label <input name="label" maxlength=${LONGEST_LABEL}
+      value=${row.label ?? ""} autocomplete="off" /></label>
+  <//>`;
+}
+
+function Delete({ row }) {
+  const remove = async () => {
+    await here().remove(row.snapshot_id);
+    await state.refresh();
+    state.toast(`#${row.number} is off the timeline. An operator can bring it back for 7 days.`);
+    state.go(state.to(["n", state.route.value.namespace, "timeline"]));
+  };
+  return html`<${Form} title=${`Delete #${row.number}`} button="Delete" icon="trash" tone="danger"
+    doing=${remove}>
+    <p><bdi><${Said} text=${titleOf(row, find)} /></bdi></p>
+    <p>It goes off the timeline. An operator can bring it back for 7 days.</p>
+  <//>`;
+}
+
+function SignOut() {
+  const end = (everywhere) =>
+    state.signOut(everywhere).then(close, (failure) => state.tell(failure, "Not signed out"));
+  return html`<${Popover} title="Sign out" close=${close}>
+    <p>Everywhere ends every session with one of the same keys, in other browsers, too.</p>
+    <div class="ends">
+      <${Button} onClick=${() => end(true)}>Sign out everywhere<//>
+      <${Button} tone="primary" onClick=${() => end(false)}>Sign out here<//>
+    </div>
+  <//>`;
+}
+
+const KEYS = [
+  ["j  k", "next, previous moment"],
+  ["Enter", "open it"],
+  ["R", "go back to it"],
+  ["U", "undo"],
+  ["S", "keep this moment"],
+  ["P", "pin, unpin"],
+  ["F", "fork from it"],
+  ["L", "label it"],
+  ["C", "mark it to compare; on another: compare"],
+  ["/", "search"],
+  ["[  ]", "file before, file after"],
+  ["v", "unified or side by side"],
+  ["g t", "timeline"],
+  ["g n", "namespaces"],
+  ["Esc", "close"],
+  ["Ctrl Enter", "confirm"],
+  ["?", "this list"],
+];
+
+function Keys() {
+  return html`<${Popover} title="Keys" close=${close} wide>
+    <dl class="keys">${KEYS.map(([key, what]) => html`<div><dt>
+      ${key.split("  ").map((each) => html`<kbd>${each}</kbd>`)}</dt><dd>${what}</dd></div>`)}</dl>
+    <label class="tick"><input type="checkbox" checked=${state.letters.value}
+      onChange=${(event) => state.setLetters(event.currentTarget.checked)}
+      /> Single letters do something</label>
+    <label class="tick"><input type="checkbox" checked=${state.housekeeping.value}
+      onChange=${(event) => state.setHousekeeping(event.currentTarget.checked)}
+      /> Show housekeeping: what was kept before going back</label>
+    <div class="ends"><${Button} tone="primary" onClick=${close}>Close<//></div>
+  <//>`;
+}

@@ -1,0 +1,136 @@
+// The one place that speaks to the server: the public HTTP API, with the session's cookie.
+//
+// URLs are relative to `<base href>`, so that a console below a prefix works like any other. What
+// is not a GET carries a header that no form of another site can send.
+
+const ROOT = new URL("../", document.baseURI);
+
+/** What went wrong, with what the server says of it; `status` is 0 where it was not reached. */
+class Failure extends Error {
+  constructor(status, problem = {}) {
+    super(problem.message || "The server cannot be reached.");
+    this.status = status;
+    this.code = problem.code ?? (status ? `http_${status}` : "unreachable");
+    this.requestId = problem.request_id ?? null;
+    this.hint = problem.suggestion ?? null;
+    this.retryAfter = problem.retry_after ?? null;
+    this.values = problem.values ?? {};
+  }
+}
+
+/** Is called with every failure that says that the session is over. */
+export const onSignedOut = { call: () => {} };
+
+const asHeader = (name) => String.fromCharCode(...new TextEncoder().encode(name));
+
+export function address(path, query = {}) {
+  const url = new URL(path, ROOT);
+  for (const [name, value] of Object.entries(query)) {
+    for (const each of Array.isArray(value) ? value : [value]) {
+      if (each !== undefined && each !== null && each !== "") url.searchParams.append(name, each);
+    }
+  }
+  return url;
+}
+
+async function send(method, path, { query, body, namespace, signal, wait = 30000 } = {}) {
+  const headers = { Accept: "application/json" };
+  if (namespace !== undefined) headers["X-Namespace"] = asHeader(namespace);
+  if (method !== "GET") headers["X-Holdfast-Console"] = "1";
+  if (body !== undefined) headers["Content-Type"] = "application/json";
+  const limit = AbortSignal.timeout(wait);
+  let answer;
+  try {
+    answer = await fetch(address(path, query), {
+      method,
+      headers,
+      body: body === undefined ? undefined : JSON.stringify(body),
+      credentials: "same-origin",
+      redirect: "error",
+      cache: "no-store",
+      signal: signal ? AbortSignal.any([signal, limit]) : limit,
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Failure(0);
+  }
+  const said = await answer.json().catch(() => null);
+  if (answer.ok) return said;
+  const failure = new Failure(answer.status, {
+    request_id: answer.headers.get("X-Request-Id"),
+    retry_after: Number(answer.headers.get("Retry-After")) || null,
+    message: said?.detail || `The server answered ${answer.status}.`,
+    ...said?.error,
+  });
+  if (answer.status === 401 && path !== SESSION) onSignedOut.call(failure);
+  throw failure;
+}
+
+/** Returns the bytes of a file; who asks knows that they are not too many. */
+async function read(path, query, namespace, signal) {
+  const answer = await fetch(address(path, query), {
+    headers: { "X-Namespace": asHeader(namespace) },
+    credentials: "same-origin",
+    redirect: "error",
+    cache: "no-store",
+    signal,
+  });
+  if (!answer.ok)
+    throw new Failure(answer.status, { message: `The server answered ${answer.status}.` });
+  return answer.arrayBuffer();
+}
+
+const SESSION = "console/session";
+
+export const getSession = () => send("GET", SESSION);
+export const signIn = (body) => send("POST", SESSION, { body });
+export const signOut = (everywhere) =>
+  send("DELETE", SESSION, { query: everywhere ? { everywhere: true } : {} });
+
+const inside = (namespace, id) => `v1/snapshots/${encodeURIComponent(id)}${namespace}`;
+
+export const getOverview = (workspace, query) =>
+  send("GET", `v1/workspaces/${encodeURIComponent(workspace)}/overview`, { query });
+export const listNamespaces = (workspace, after) =>
+  send("GET", `v1/workspaces/${encodeURIComponent(workspace)}/namespaces`, {
+    query: { limit: 1000, starting_after: after },
+  });
+
+/** How a file is asked for: by its path, or where that is no text by its bytes. */
+const asPath = ({ path, bytes }) => (bytes ? { path_b64: bytes } : { path: `workspace/${path}` });
+
+/** What one namespace answers, and does. */
+export function namespaceOf(namespace) {
+  const get = (path, query, signal) => send("GET", path, { query, namespace, signal });
+  const post = (path, body) => send("POST", path, { body, namespace, wait: 600000 });
+  return {
+    timeline: (query, signal) =>
+      get("v1/timeline", { with: "changes,task,actor", ...query }, signal),
+    snapshot: (id) => get(`v1/timeline/${encodeURIComponent(id)}`),
+    status: () => get("v1/status"),
+    history: (query, signal) => get("v1/history", query, signal),
+    running: () => get("v1/tasks", { status: "running", limit: 20 }),
+    task: (id) => get(`v1/tasks/${encodeURIComponent(id)}`),
+    diff: (query, signal) => get("v1/diff", query, signal),
+    textDiff: (file, query, signal) => get("v1/diff/text", { ...asPath(file), ...query }, signal),
+    files: (query, signal) => get("v1/files/list", query, signal),
+    sessions: (query, signal) => get("v1/sessions", query, signal),
+    value: (query, signal) => get("v1/store/value", query, signal),
+    state: (id, query, signal) => get(`v1/sessions/${encodeURIComponent(id)}/state`, query, signal),
+    keep: (body) => post("v1/snapshots", body),
+    restore: (id, body) => post(inside("/restore", id), body),
+    undo: (body) => post("v1/undo", body),
+    redo: () => post("v1/redo", {}),
+    fork: (body) => post("v1/fork", body),
+    pin: (id) => post(inside("/pin", id)),
+    unpin: (id) => send("DELETE", inside("/pin", id), { namespace }),
+    label: (id, label) => send("PATCH", inside("", id), { body: { label }, namespace }),
+    remove: (id) => send("DELETE", inside("", id), { namespace }),
+    bytes: (file, at, signal) => read("v1/files/raw", { ...asPath(file), at }, namespace, signal),
+    raw: (file, at) => address("v1/files/raw", { ...asPath(file), at, in: namespace }).href,
+    archive: (snapshot) => address("v1/export", { snapshot, files: true, in: namespace }).href,
+  };
+}
+
+export const streamOf = (workspace, query) =>
+  address(`v1/workspaces/${encodeURIComponent(workspace)}/events/stream`, query).href;

@@ -1,0 +1,339 @@
+// What is shown, and what is done: signals that screens read, and acts that change them.
+
+import { batch, computed, signal } from "../vendor/preact.js";
+import * as api from "./api.js";
+
+// Where we are
+
+const BASE = new URL(document.baseURI);
+
+function here() {
+  const path = location.pathname.slice(BASE.pathname.length).replace(/\/$/, "");
+  const parts = path.split("/").map((part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
+  });
+  const query = new URLSearchParams(location.search);
+  if (path === "") return { screen: "namespaces", query };
+  if (parts[0] === "n" && parts[1]) {
+    const [, namespace, screen = "timeline", id] = parts;
+    return { screen, namespace, id, query };
+  }
+  return { screen: "nowhere", query };
+}
+
+export const route = signal(here());
+addEventListener("popstate", () => (route.value = here()));
+
+/** Returns the address of a screen of ours: the only thing that stands in an `href`. */
+export function to(parts = [], query = {}) {
+  const url = new URL(parts.map(encodeURIComponent).join("/"), BASE);
+  for (const [name, value] of Object.entries(query)) if (value) url.searchParams.set(name, value);
+  return url.href;
+}
+
+export function go(address, { replace = false } = {}) {
+  if (address === location.href) return;
+  history[replace ? "replaceState" : "pushState"](null, "", address);
+  route.value = here();
+}
+
+// Who we are
+
+/** `undefined` until the server has said; null if nobody is signed in. */
+export const session = signal(undefined);
+export const signedOutWhy = signal(null);
+api.onSignedOut.call = () => {
+  if (session.value)
+    signedOutWhy.value =
+      "You were signed out: the key is no longer valid, or it is long since you were here.";
+  session.value = null;
+};
+
+export const isOperator = computed(() => Boolean(session.value?.admin));
+export const canWork = computed(() => Boolean(session.value?.runtime));
+
+export async function findSession() {
+  try {
+    session.value = readSession(await api.getSession());
+  } catch (failure) {
+    if (failure.status !== 401 && failure.status !== 404) throw failure;
+    session.value = null;
+  }
+}
+
+/** What a session may do, with whichever keys it holds: an agent's, an operator's, or both. */
+function readSession({ workspace_id: workspace, namespace: only, keys }) {
+  const runtime = keys.find((key) => key.scope !== "admin") ?? null;
+  const admin = keys.find((key) => key.scope === "admin") ?? null;
+  return { workspace, runtime, admin, only };
+}
+
+export async function signOut(everywhere = false) {
+  await api.signOut(everywhere);
+  batch(() => {
+    session.value = null;
+    signedOutWhy.value = null;
+    overview.value = null;
+    timeline.value = null;
+  });
+}
+
+// How it looks
+
+const remembered = (name) => {
+  try {
+    return localStorage.getItem(`holdfast.${name}`);
+  } catch {
+    return null;
+  }
+};
+const remember = (name, value) => {
+  try {
+    localStorage.setItem(`holdfast.${name}`, value);
+  } catch {
+    // Then it holds for this page alone.
+  }
+};
+
+const systemIsDark = matchMedia("(prefers-color-scheme: dark)");
+export const isDark = signal(
+  document.documentElement.dataset.theme
+    ? document.documentElement.dataset.theme === "dark"
+    : systemIsDark.matches,
+);
+systemIsDark.addEventListener("change", () => {
+  if (!document.documentElement.dataset.theme) isDark.value = systemIsDark.matches;
+});
+
+export function turnTheme() {
+  isDark.value = !isDark.value;
+  document.documentElement.dataset.theme = isDark.value ? "dark" : "light";
+  remember("theme", document.documentElement.dataset.theme);
+}
+
+const narrow = matchMedia("(max-width: 759px)");
+export const isPhone = signal(narrow.matches);
+narrow.addEventListener("change", () => (isPhone.value = narrow.matches));
+
+/** Whether single letters do something (WCAG 2.1.4). */
+export const letters = signal(remembered("letters") !== "off");
+export function setLetters(on) {
+  letters.value = on;
+  remember("letters", on ? "on" : "off");
+}
+export const diffStyle = signal(remembered("diff") === "split" ? "split" : "unified");
+export function setDiffStyle(style) {
+  diffStyle.value = style;
+  remember("diff", style);
+}
+export const ignoresSpace = signal(false);
+export const housekeeping = signal(remembered("housekeeping") === "on");
+export function setHousekeeping(on) {
+  housekeeping.value = on;
+  remember("housekeeping", on ? "on" : "off");
+}
+
+// What is said to the person
+
+export const toasts = signal([]);
+export const spoken = signal("");
+let counter = 0;
+
+export function toast(text, { act, act_label: label, seconds = 8, bad = false } = {}) {
+  const id = (counter += 1);
+  toasts.value = [...toasts.value.slice(-2), { id, text, act, label, bad, seconds }];
+  return id;
+}
+export const dismiss = (id) => (toasts.value = toasts.value.filter((each) => each.id !== id));
+export const say = (text) => (spoken.value = text);
+
+/** Tells that something failed, in the server's words. */
+export function tell(failure, what) {
+  const from = failure.requestId ? ` (${failure.requestId})` : "";
+  toast(`${what}: ${failure.message}${from}`, { bad: true, seconds: 20 });
+}
+
+// What there is
+
+/** Namespaces with what is known of each; null until asked for. */
+export const overview = signal(null);
+
+export async function loadOverview() {
+  const { workspace, admin } = session.value ?? {};
+  if (!admin) return;
+  try {
+    overview.value = { namespaces: await everyNamespace(workspace), failure: null };
+  } catch (failure) {
+    overview.value = { namespaces: overview.value?.namespaces ?? [], failure };
+  }
+}
+
+async function everyNamespace(workspace) {
+  const all = [];
+  try {
+    for (let after; all.length < 5000;) {
+      const page = await api.getOverview(workspace, { limit: 1000, starting_after: after });
+      all.push(...page.namespaces);
+      if (!page.has_more || !page.namespaces.length) break;
+      after = page.namespaces.at(-1).namespace;
+    }
+    return all.map((each) => ({ ...each, name: each.namespace }));
+  } catch (failure) {
+    // A server without an overview still has names.
+    if (failure.status !== 404 && failure.status !== 405) throw failure;
+    const { namespaces } = await api.listNamespaces(workspace);
+    return namespaces.map((name) => ({ name }));
+  }
+}
+
+/** The timeline of the namespace that is open: `rows` newest first, as far as they were asked for. */
+export const timeline = signal(null);
+const PAGE = 100;
+let asking = null;
+
+export async function openTimeline(namespace) {
+  if (timeline.value?.namespace === namespace) return refresh();
+  asking?.abort();
+  wanted = 0;
+  timeline.value = {
+    namespace,
+    rows: [],
+    hasMore: false,
+    loading: true,
+    failure: null,
+    running: [],
+    pending: null,
+  };
+  return refresh();
+}
+
+const isOpen = (namespace) => timeline.value?.namespace === namespace;
+const put = (fields) => (timeline.value = { ...timeline.value, ...fields });
+
+/** Asks for the newest rows again and puts them before those that are there. */
+export async function refresh() {
+  const { namespace } = timeline.value ?? {};
+  if (namespace === undefined) return;
+  asking?.abort();
+  const stop = (asking = new AbortController());
+  const asked = api.namespaceOf(namespace);
+  try {
+    const [page, standing, tasks] = await Promise.all([
+      asked.timeline({ limit: PAGE }, stop.signal),
+      asked.status(),
+      asked.running(),
+    ]);
+    if (!isOpen(namespace) || stop.signal.aborted) return;
+    const last = page.snapshots.at(-1);
+    // Where more came than a page holds, what is between is not known: it is asked for again.
+    const isNext =
+      page.has_more && timeline.value.rows.some((row) => row.snapshot_id === last.snapshot_id);
+    const older = isNext ? timeline.value.rows.filter((row) => row.number < last.number) : [];
+    put({
+      rows: [...page.snapshots, ...older],
+      hasMore: older.length ? timeline.value.hasMore : page.has_more,
+      total: page.total ?? null,
+      dirty: page.dirty,
+      entries: page.entries,
+      size: page.size_bytes,
+      position: standing.position,
+      exists: standing.exists,
+      running: tasks.tasks,
+      failure: null,
+      ...(timeline.value.rows.length ? {} : { loading: false }),
+    });
+    await lookAtPending(asked, namespace);
+  } catch (failure) {
+    if (!stop.signal.aborted && isOpen(namespace)) put({ loading: false, failure });
+  }
+}
+
+/** Looks whether somebody has written since, where no event says so. */
+export async function lookAtNow() {
+  const { namespace, loading } = timeline.value ?? {};
+  if (namespace === undefined || loading || !session.value) return;
+  const asked = api.namespaceOf(namespace);
+  try {
+    const standing = await asked.status();
+    if (!isOpen(namespace)) return;
+    if (standing.position !== timeline.value.position) return refresh();
+    if (
+      standing.dirty !== timeline.value.dirty ||
+      standing.size_bytes !== timeline.value.size ||
+      standing.entries !== timeline.value.entries
+    ) {
+      put({ dirty: standing.dirty, entries: standing.entries, size: standing.size_bytes });
+      await lookAtPending(asked, namespace);
+    }
+  } catch {
+    // The stream says when the server is away.
+  }
+}
+
+const MOST_PENDING = 1000;
+
+async function lookAtPending(asked, namespace) {
+  if (!timeline.value.dirty) return put({ pending: null });
+  const page = await asked.diff({ limit: MOST_PENDING });
+  if (isOpen(namespace))
+    put({ pending: { count: page.changes.length, more: page.truncated, changes: page.changes } });
+}
+
+let wanted = 0;
+
+/**
+ * Asks for older rows until there are so many, or no more.
+ *
+ * They are shown when a quarter more are there than before: laying out 10,000 rows takes a moment,
+ * and a jump to their end must not do so for every page.
+ */
+export async function loadMore(count) {
+  wanted = Math.max(wanted, count);
+  const { namespace, rows, hasMore, loading } = timeline.value ?? {};
+  if (!hasMore || loading || !rows.length) return;
+  put({ loading: true });
+  let more = [];
+  let goesOn = true;
+  const show = (fields) => {
+    const last = timeline.value.rows.at(-1)?.number ?? 0;
+    put({
+      rows: [...timeline.value.rows, ...more.filter((row) => row.number < last)],
+      hasMore: goesOn,
+      ...fields,
+    });
+    more = [];
+  };
+  try {
+    while (goesOn && timeline.value.rows.length + more.length < wanted) {
+      const { number } = more.at(-1) ?? timeline.value.rows.at(-1);
+      const page = await api.namespaceOf(namespace).timeline({ limit: 200, before: number });
+      if (!isOpen(namespace)) return;
+      more.push(...page.snapshots);
+      goesOn = page.has_more;
+      if (more.length > timeline.value.rows.length / 4) show({});
+    }
+    show({ loading: false });
+  } catch (failure) {
+    if (isOpen(namespace)) show({ loading: false, failure });
+  }
+}
+
+// Whether we hear the server
+
+/**
+ * `state` is `starting`, `live`, `asking` where there is no stream and we look now and then, or
+ * `away`; `heard` is when we last did.
+ */
+export const link = signal({ state: "starting", heard: null });
+export const isAway = computed(() => link.value.state === "away");
+
+// Two moments that shall be compared: the first is marked, the second compares
+
+export const marked = signal(null);
+
+/** The newest number that was there when this timeline was opened: what is above it slides in. */
+export const firstSeen = signal(null);

@@ -1,0 +1,334 @@
+"""A person at the console: looks, goes back, undoes; and whoever would like to mislead them."""
+
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.testing.servers import Server
+
+PATIENCE_MS = 20_000
+LIVE_S = 1.0
+
+
+def expect(locator: Any) -> Any:
+    from playwright.sync_api import expect  # noqa: PLC0415 - where there is no Chromium, neither is this
+
+    return expect(locator)
+
+
+def files_of(agent: Any) -> dict[str, bytes]:
+    listed = agent.files.list(recursive=True)
+    return {each.path: agent.files.read(each.path) for each in listed if each.kind == "file"}
+
+
+# Signing in
+
+
+def test_a_key_opens_the_console_and_signing_out_closes_it(
+    visits: Callable[..., Any], server: Server
+) -> None:
+    visit = visits()
+    page = visit.page
+    visit.open("n", "somebody", "timeline")
+    page.get_by_label("API key").fill("holdfast-sk-not-a-key")
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.get_by_role("alert")).to_contain_text("This key is not valid, or no longer.")
+    page.get_by_label("API key").fill(server.api_key)
+    page.keyboard.press("Enter")
+    # The address that was asked for is the one that opens.
+    expect(page.get_by_role("heading", name="somebody", exact=True)).to_be_visible()
+    expect(page.get_by_text("No snapshots yet")).to_be_visible()
+    assert server.api_key not in page.evaluate(
+        "document.cookie + JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + location"
+    )
+    page.get_by_role("button", name="Sign out").click()
+    page.get_by_role("button", name="Sign out here").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+    page.reload()
+    expect(page.get_by_label("API key")).to_be_visible()
+
+
+def test_a_link_signs_in_once_and_leaves_no_trace(
+    visits: Callable[..., Any], server: Server
+) -> None:
+    with holdfast.open(server.data) as vault:
+        secret = vault.sign_ins.create_link()
+    visit, other = visits(), visits()
+    visit.open(f"#link={secret}")
+    expect(visit.page.get_by_role("button", name="Sign out")).to_be_visible()
+    assert visit.page.evaluate("location.href") == visit.home
+    other.open(f"#link={secret}")
+    expect(other.page.get_by_role("status")).to_contain_text("This link was used already")
+    expect(other.page.get_by_label("API key")).to_be_visible()
+    assert secret not in server.read_log()
+
+
+# The timeline
+
+
+def test_what_an_agent_does_shows_within_a_second_and_the_choice_stays(
+    visit: Any, agent: Any, failing: Callable[..., Any]
+) -> None:
+    for number in range(45):
+        agent.snapshot(f"moment {number}")
+    page = visit.page
+    visit.open("n", agent.name, "timeline")
+    visit.row("moment 42").click()
+    expect(page.get_by_role("status").filter(has_text="Live")).to_be_visible()
+    took = []
+    for number in range(3):
+        agent.files.write("plan.md", f"{number}\n")
+        began = time.monotonic()
+        agent.snapshot(f"live {number}")
+        visit.row(f"live {number}").wait_for(timeout=PATIENCE_MS)
+        took.append(time.monotonic() - began)
+    assert min(took) < LIVE_S, took
+    expect(visit.row("moment 42")).to_have_attribute("aria-selected", "true")
+    # Whoever has scrolled away stays where they are, and is told.
+    page.get_by_role("listbox").evaluate("box => { box.scrollTop = 400 }")
+    seen = visit.row("moment 25")
+    expect(seen).to_be_visible()
+    before = seen.bounding_box()["y"]
+    agent.snapshot("one more")
+    expect(page.get_by_role("button", name="1 new")).to_be_visible()
+    assert seen.bounding_box()["y"] == before
+    with failing(agent, "Tidy up", "out of shelves"):
+        agent.files.delete("plan.md")
+    page.get_by_role("button", name=re.compile("new")).click()
+    visit.row("Tidy up").click()
+    expect(page.get_by_text("The task failed.")).to_be_visible()
+    expect(page.get_by_label("Details").get_by_text("out of shelves")).to_be_visible()
+
+
+def test_rows_stand_in_the_lane_of_what_is_true_now(
+    visit: Any, agent: Any, failing: Callable[..., Any]
+) -> None:
+    agent.files.write("a", "1")
+    first = agent.snapshot("first")
+    agent.files.write("a", "2")
+    agent.snapshot("second")
+    agent.restore(first)
+    agent.files.write("b", "1")
+    agent.snapshot("third")
+    agent.files.write("b", "2")
+    agent.undo()
+    with failing(agent, "bad", rollback_on_failure=True):
+        agent.files.write("c", "1")
+    agent.fork(f"{agent.name}-other")
+    visit.open("n", agent.name, "timeline")
+    visit.row("first").wait_for()
+    rows = visit.page.evaluate(
+        """async () => {
+          const main = document.querySelector("script[type=module]").src;
+          const { timeline } = await import(main.replace("main.js", "state.js"));
+          const { layOut, titleOf } = await import(main.replace("main.js", "graph.js"));
+          const { rows, position } = timeline.value;
+          const find = (id) => rows.find((row) => row.snapshot_id === id);
+          return layOut(rows, { position, isWhole: true }).map(
+            ({ row, shape, lane, isTrue, kept }) =>
+              [titleOf(row, find), shape, lane, isTrue, kept !== null]);
+        }"""
+    )
+    assert rows == [
+        ["Went back to #4 · “bad” failed", "arrow", 0, True, False],
+        ["bad", "cross", 1, False, False],
+        ["Undid the last change", "arrow", 2, False, True],
+        ["third", "ring", 0, True, False],
+        ["Went back to #1", "arrow", 0, True, False],
+        ["second", "ring", 1, False, False],
+        ["first", "ring", 0, True, False],
+    ]
+
+
+# Going back
+
+
+def break_things(agent: Any, failing: Callable[..., Any]) -> dict[str, bytes]:
+    """Lets a task delete and overwrite things, and fail; returns what was there before."""
+    agent.files.write("cart.py", "total = 1\n")
+    agent.files.write("data/one.csv", "1\n")
+    agent.store.set("state", "plan", {"step": 1})
+    agent.snapshot("all well")
+    before = files_of(agent)
+    with failing(agent, "Clean up"):
+        agent.files.write("cart.py", "total = 2\n")
+        agent.files.delete("data/one.csv")
+        agent.files.write("oops.txt", "oops\n")
+        agent.store.set("state", "plan", {"step": 2})
+    return before
+
+
+def test_one_goes_back_to_before_what_failed_and_undoes_it(
+    visit: Any, agent: Any, failing: Callable[..., Any]
+) -> None:
+    before = break_things(agent, failing)
+    broken = files_of(agent)
+    page = visit.page
+    visit.open("n", agent.name, "timeline")
+    visit.row("Clean up").click()
+    page.get_by_role("button", name="Go back before this…").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Go back to before “Clean up”")
+    expect(page.get_by_text("Nothing is lost.")).to_be_visible()
+    expect(page.locator(".sums")).to_have_text("1 come back 2 change 1 go away")
+    expect(page.get_by_label("Changes of cart.py")).to_contain_text("total = 1")
+    page.get_by_placeholder("Why?").fill("it broke the tests")
+    page.get_by_role("button", name="Go back", exact=False).click()
+    said = page.get_by_role("status").filter(has_text="verified")
+    expect(said).to_contain_text("4 changes, verified.")
+    assert files_of(agent) == before
+    assert agent.store.get("state", "plan") == {"step": 1}
+    assert agent.timeline(limit=1)[0].reason == "it broke the tests"
+    expect(visit.row("Went back to #1")).to_have_attribute("aria-selected", "true")
+    said.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("status").filter(has_text="Undone")).to_be_visible()
+    assert files_of(agent) == broken
+    assert agent.store.get("state", "plan") == {"step": 2}
+
+
+ODD = ("x[1].txt", "x1.txt", "*", "a\nb", "-rf", "café.txt")
+
+
+def test_exactly_what_is_ticked_comes_back(visit: Any, agent: Any) -> None:
+    for name in ODD:
+        agent.files.write(name, f"old {name}")
+    target = agent.snapshot("odd")
+    for name in ODD:
+        agent.files.write(name, "new")
+    page = visit.page
+    visit.open("n", agent.name, "goback", target.id)
+    page.get_by_role("checkbox", name=re.compile("^Files")).uncheck()
+    button = page.get_by_role("button", name="Go back", exact=False)
+    expect(button).to_have_attribute("aria-disabled", "true")
+    expect(button).to_have_attribute("title", "Nothing is ticked: nothing would change")
+    page.get_by_role("checkbox", name="changed: x[1].txt", exact=True).check()
+    page.get_by_role("checkbox", name="changed: *", exact=True).check()
+    expect(page.locator(".sums")).to_have_text("0 come back 2 change 0 go away")
+    button.click()
+    expect(page.get_by_role("status").filter(has_text="2 changes, verified.")).to_be_visible()
+    chosen = {"x[1].txt", "*"}
+    assert files_of(agent) == {
+        name: f"old {name}".encode() if name in chosen else b"new" for name in ODD
+    }
+    expect(visit.row("Brought back part of #1")).to_be_visible()
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_who_looked_before_somebody_else_changed_something_looks_again(
+    visit: Any, agent: Any, is_kept: bool
+) -> None:
+    agent.files.write("a.txt", "1")
+    agent.files.write("b.txt", "1")
+    target = agent.snapshot("well")
+    agent.files.write("a.txt", "2")
+    agent.files.write("b.txt", "2")
+    agent.snapshot("worse")
+    page = visit.page
+    visit.open("n", agent.name, "goback", target.id)
+    page.get_by_role("checkbox", name="changed: b.txt").uncheck()
+    agent.files.write("c.txt", "meanwhile")
+    agent.files.write("a.txt", "3, and longer")
+    if is_kept:
+        agent.snapshot("meanwhile")
+    page.keyboard.press("Control+Enter")
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("since you looked")
+    expect(page.get_by_role("checkbox", name="changed: b.txt")).not_to_be_checked()
+    assert agent.files.read("a.txt") == b"3, and longer"
+    page.get_by_role("checkbox", name="removed: c.txt").uncheck()
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("status").filter(has_text="1 change, verified.")).to_be_visible()
+    assert files_of(agent) == {"a.txt": b"1", "b.txt": b"2", "c.txt": b"meanwhile"}
+
+
+def test_look_go_back_and_undo_by_keyboard_alone(
+    visit: Any, agent: Any, failing: Callable[..., Any]
+) -> None:
+    before = break_things(agent, failing)
+    broken = files_of(agent)
+    page = visit.page
+    visit.open("n", agent.name, "timeline")
+    visit.row("Clean up").wait_for()
+    press = page.keyboard.press
+    press("j")
+    expect(visit.row("Clean up")).to_have_attribute("aria-selected", "false")
+    press("k")
+    expect(visit.row("Clean up")).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_label("Changes of cart.py")).to_be_visible()
+    press("]")
+    expect(page.get_by_label("Changes of data/one.csv")).to_be_visible()
+    press("[")
+    expect(page.get_by_label("Changes of cart.py")).to_be_visible()
+    press("r")
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+    press("Escape")
+    expect(visit.row("Clean up")).to_have_attribute("aria-selected", "true")
+    press("r")
+    expect(page.locator(".sums")).to_be_visible()
+    press("Control+Enter")
+    expect(page.get_by_role("status").filter(has_text="verified")).to_be_visible()
+    assert files_of(agent) == before
+    press("u")
+    expect(page.get_by_role("dialog", name="Undo")).to_be_visible()
+    press("Enter")
+    expect(page.get_by_role("status").filter(has_text="Undone")).to_be_visible()
+    assert files_of(agent) == broken
+    press("s")
+    page.keyboard.type("found by hand")
+    press("Enter")
+    expect(visit.row("found by hand")).to_be_visible()
+
+
+# Whoever would like to mislead them
+
+HOSTILE = (
+    '"><img src=x onerror=alert(1)>',
+    "<script>alert(1)</script>",
+    "<svg onload=alert(1)>",
+    "javascript:alert(1)",
+    "${alert(1)}{{alert(1)}}<%= 1 %>",
+    "</title><base href=//evil.example/>",
+    "<a href='http://evil.example/' ping='http://evil.example/'>x</a>",
+    "<style>@import 'http://evil.example/'</style>",
+    "../../../etc/passwd",
+    "\u202egnp.exe\u202c \u200b\u2066x\u2069 \ufeff",
+    "\x1b[2J\x1b]0;pwned\x07\r\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n+fake",
+    "constructor __proto__ toString",
+    "ﷺ" * 40 + "W" * 120,
+)
+
+
+def test_nothing_that_others_wrote_runs_calls_out_or_hides(visit: Any, agent: Any) -> None:
+    page = visit.page
+    for number, text in enumerate(HOSTILE):
+        name = f"{number} " + text.replace("/", "\\")[:80]
+        agent.files.write(f"odd/{name}", f"{text}\n".encode())
+        agent.store.set(text[:60], name, {text: [text]})
+        with agent.task(text[:120]):
+            agent.files.write(f"odd/{name}", f"{text}\n{text}\n".encode())
+            agent.snapshot(text[:128], reason=text, metadata={"x": text[:200]})
+    agent.sessions.create(HOSTILE[0], initial_state={HOSTILE[1]: HOSTILE[2]})
+    target = agent.timeline(limit=200)[-1]
+    agent.snapshot(HOSTILE[3])
+    visit.open("n", agent.name, "timeline")
+    expect(visit.row("javascript:alert")).to_be_visible()
+    for _ in range(12):
+        page.keyboard.press("j")
+    page.keyboard.press("]")
+    page.get_by_role("tab", name="Files then").click()
+    page.get_by_role("button", name="odd", exact=False).click()
+    expect(page.get_by_text("constructor __proto__").first).to_be_visible()
+    page.get_by_role("tab", name="About").click()
+    visit.open("n", agent.name, "goback", target.id)
+    expect(page.locator(".sums")).to_be_visible()
+    for label in page.get_by_role("button", name=re.compile("^(removed|changed|added) ")).all():
+        label.click()
+    # What cannot be seen, or turns text around, is shown as marks.
+    expect(page.locator(".mark", has_text="U+202E").first).to_be_visible()
+    visit.open("n", agent.name, "compare", f"{target.id}...now")
+    expect(page.get_by_text("What changed")).to_be_visible()
+    visit.open("n", HOSTILE[0].replace("/", ""), "timeline")
+    visit.check()

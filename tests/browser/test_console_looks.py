@@ -1,0 +1,85 @@
+"""How the console looks to everybody, on every screen, in both themes, wide and narrow."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.testing.servers import Server
+
+AXE = Path(__file__).with_name("vendor") / "axe.min.js"
+MOST_ELEMENTS = 3_000
+WIDTHS = {"wide": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
+NARROWEST = 320
+
+NAMESPACE = "shop"
+
+
+@pytest.fixture(scope="module")
+def shop(server: Server, failing: Callable[..., Any]) -> dict[str, str]:
+    """A story in which something of every kind happened: where each screen is."""
+    with holdfast.Client(server.api_key, url=server.url, namespace=NAMESPACE) as agent:
+        agent.files.write("src/cart.py", "".join(f"total = {n}\n" for n in range(40)))
+        agent.files.write_many([(f"data/{n}.csv", b"1\n") for n in range(20)])
+        agent.store.set("state", "plan", {"step": 1})
+        agent.sessions.create("writer", initial_state={"step": 1})
+        first = agent.snapshot("before the release", pin=True)
+        with failing(agent, "Clean up"):
+            agent.files.delete("data", recursive=True)
+            agent.files.write("src/cart.py", "total = '\u202eevil'\n")
+            agent.files.write(".git/hooks/pre-commit", "#!/bin/sh\n")
+            agent.store.set("state", "plan", {"step": 2})
+        failed = agent.timeline(limit=1)[0]
+        agent.files.write("notes.md", "more\n")
+        agent.undo()
+        agent.files.write("notes.md", "more\n")
+    place = f"n/{NAMESPACE}"
+    return {
+        "namespaces": "",
+        "timeline": f"{place}/timeline?sel={failed.id}",
+        "now": f"{place}/timeline?sel=now",
+        "snapshot": f"{place}/snapshot/{failed.id}",
+        "compare": f"{place}/compare/{first.id}...{failed.id}",
+        "go back": f"{place}/goback/{first.id}?before={failed.id}",
+        "nowhere": "no/such/page",
+    }
+
+
+def violations(page: Any) -> list[str]:
+    """Returns what axe finds wrong with a page, with the first place of each."""
+    page.evaluate(AXE.read_text("utf-8"))
+    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
+    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("width", [*WIDTHS])
+def test_every_screen_is_for_everybody(
+    visits: Callable[..., Any], signed_in: Any, shop: dict[str, str], theme: str, width: str
+) -> None:
+    options = {"viewport": WIDTHS[width], "color_scheme": theme}
+    outside = visits(**options)
+    outside.open()
+    outside.page.get_by_label("API key").wait_for()
+    found = {"sign in": violations(outside.page)}
+    visit = visits(storage_state=signed_in, **options)
+    for screen, path in shop.items():
+        visit.open(path)
+        found[screen] = violations(visit.page)
+        assert visit.page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
+        assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), screen
+    visit.page.keyboard.press("?")
+    visit.page.get_by_role("dialog", name="Keys").wait_for()
+    found["keys"] = violations(visit.page)
+    assert {screen: each for screen, each in found.items() if each} == {}
+
+
+def test_nothing_is_cut_off_at_the_narrowest(
+    visits: Callable[..., Any], signed_in: Any, shop: dict[str, str]
+) -> None:
+    narrow = visits(storage_state=signed_in, viewport={"width": NARROWEST, "height": 640})
+    for screen, path in shop.items():
+        narrow.open(path)
+        assert narrow.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), screen
