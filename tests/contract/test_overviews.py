@@ -13,7 +13,7 @@ from holdfast.catalog.driver import Driver
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit import series
 from holdfast.engine.namespace import Namespace
-from holdfast.errors import InvalidValue, NamespaceNotFound, TaskNotFound
+from holdfast.errors import InvalidValue, NamespaceNotFound
 from holdfast.model.overviews import RunningTask
 from holdfast.model.traces import Level
 from holdfast.testing.clocks import Watch
@@ -162,7 +162,7 @@ def test_running_tasks_of_all_namespaces_are_listed_newest_first(
     vault.tenant("other").namespace("agent-0").tasks.start("theirs")
     [theirs] = vault.tenant("other").running_tasks()
     assert theirs.name == "theirs"
-    with pytest.raises(TaskNotFound):
+    with pytest.raises(InvalidValue):
         vault.running_tasks(starting_after=theirs.id)
 
 

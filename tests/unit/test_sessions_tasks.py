@@ -325,7 +325,7 @@ def test_a_task_that_cannot_begin_does_not_run(agent: Namespace) -> None:
     assert not has_run
 
 
-@pytest.mark.parametrize("name", ["", "x" * 500, "ü" * 128, "two\nlines"])
+@pytest.mark.parametrize("name", ["x" * 500, "ü" * 128, "two\nlines"])
 def test_any_name_makes_a_task(agent: Namespace, name: str) -> None:
     with agent.task(name) as task:
         change(agent)

@@ -160,7 +160,7 @@ def test_a_turn_that_went_back_is_not_in_the_conversation(sessions: Sessions) ->
     assert sessions.get_turn("s", here.id).input["content"] == "instead"
     with pytest.raises(TurnNotFound):
         sessions.get_turn("s", gone.id)
-    with pytest.raises(TurnNotFound):
+    with pytest.raises(InvalidValue):
         sessions.list_turns("s", starting_after=gone.id)
 
 

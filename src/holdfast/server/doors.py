@@ -213,7 +213,8 @@ def _of_part(part: Part, paged: Paged | None, usual: Mapping[str, Any]) -> Param
 
 def _described(part: Part, paged: Paged | None, usual: object) -> dict[str, Any]:
     """Returns what is known of a value beside its type: what it is unsaid, and how large it is."""
-    said, default, send = dict[str, Any](), part.default, part.shape.send
+    said, send = dict[str, Any](), part.shape.send
+    default = None if part.default is REQUIRED else part.default
     if paged is not None and part.name == _LIMIT:
         said |= {"minimum": 1, "maximum": paged.most}
         default = paged.usual if default is None else default
