@@ -28,6 +28,7 @@ from holdfast.engine.core.paths import to_text
 from holdfast.engine.directory.agreeing import Agreed, agree
 from holdfast.engine.directory.attachments import Attachment, check, make_anew, take_over, unmake
 from holdfast.engine.directory.directory import Directory
+from holdfast.engine.directory.entering import enter
 from holdfast.engine.directory.move import Act, Attached
 from holdfast.engine.directory.present import Glance, Status
 from holdfast.engine.directory.preview import preview, preview_undo
@@ -228,6 +229,13 @@ class Workspace(Looks):
                 follower,
                 reason=f"before restoring {target.id}",
             )
+
+    def enter(
+        self, target: SnapshotInfo, *, left: SnapshotInfo, limit: int | None, progress: Progress
+    ) -> Restored | None:
+        """Lets a directory that holds what it `left` show what its timeline stands on; or None."""
+        with self._exclusive():
+            return enter(self._attached, target, left=left, limit=limit, progress=progress)
 
     def _restore_beside(self, wanted: RestoreOfDirectory) -> Restored:
         """Takes back what tasks changed since a snapshot, and keeps what others did."""
@@ -430,7 +438,7 @@ class Workspace(Looks):
         """Holds the directory; with `makes_anew`, one that is missing is made, to be filled."""
         with self._guard, self._attachment.locked():
             self._was_made = makes_anew and make_anew(self._attachment)
-            check(self._attachment, self._plain)
+            self._directory.attaching = check(self._attachment, self._plain).attaching
             self._directory.refresh()
             self._just_recovered = recover(self._attached)
             self._recovered = self._just_recovered or self._recovered
