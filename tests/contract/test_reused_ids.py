@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.catalog.hashing import digest_of, to_seal
+from holdfast.catalog.rows import SESSION
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import (
     Damaged,
@@ -165,6 +167,91 @@ def test_an_id_is_free_as_soon_as_its_session_is_over(
     assert vault.verify().faults == []
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_erasing_a_user_leaves_who_has_the_id_alone(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch, way: str
+) -> None:
+    begin(agent, "ann")
+    WAYS[way](agent)
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    agent.memory.add("Bob has a cat", session_id="late")
+    his = agent.snapshot("bob is here")
+    traces = len(agent.traces.list(user_id="bob"))
+    done = vault.erasures.user("ann")
+    assert (done.removed["sessions"], done.removed["versions"]) == (1, 2)
+    assert done.removed["entities"] == 1
+    assert seen(agent) == ([2, 3], {"bob"}, ["by bob"], ["bob"])
+    assert agent.sessions.get("late").memory_count == 1
+    assert agent.at(his).sessions.get("late").state["of"] == "bob"
+    assert len(agent.traces.list(user_id="bob")) == traces
+    assert agent.traces.list(user_id="ann") == []
+    users = {each.user_id for shot in agent.timeline() for each in agent.at(shot).sessions.list()}
+    assert users == {"bob"}
+    assert vault.verify().faults == []
+    # And the other way round: what is left of the id is nobody's.
+    assert vault.erasures.user("bob").removed["sessions"] == 1
+    assert agent.sessions.create("a", session_id="late").version == 0
+    assert vault.verify().faults == []
+
+
+def test_erasing_who_has_an_id_now_leaves_who_had_it_to_an_undo(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch
+) -> None:
+    begin(agent, "ann")
+    hers = agent.snapshot("ann's")
+    agent.sessions.delete("late")
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    assert vault.erasures.user("bob").removed["versions"] == 2
+    with pytest.raises(SessionNotFound):
+        agent.sessions.get("late")
+    assert agent.sessions.list() == []
+    assert vault.verify().faults == []
+    agent.restore(hers)
+    assert seen(agent) == ([0, 1, 2], {"ann"}, ["by ann"], ["ann"])
+    assert vault.verify().faults == []
+
+
+def test_erasing_a_session_takes_all_that_had_its_id_and_counts_them(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch
+) -> None:
+    begin(agent, "ann")
+    by_restore(agent)
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    done = vault.erasures.session("alice", "late")
+    removed = [done.removed[each] for each in ("sessions", "versions", "entities")]
+    assert removed == [2, 4, 2]
+    assert all(agent.at(each).sessions.list() == [] for each in agent.timeline())
+    assert agent.traces.list(session_id="late") == []
+    assert vault.verify().faults == []
+
+
+def test_a_session_that_is_gone_for_good_takes_nobody_with_it(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch
+) -> None:
+    """Neither by collection, nor when the journal alone still knows whose it was."""
+    begin(agent, "ann")
+    agent.sessions.delete("late")
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    clock.wait(8 * DAY)
+    vault.collect()
+    assert seen(agent) == ([2, 3], {"bob"}, ["by bob"], ["bob"])
+    agent.sessions.delete("late")
+    clock.wait(8 * DAY)
+    vault.collect()
+    begin(agent, "cid")
+    assert seen(agent) == ([0, 1], {"cid"}, ["by cid"], ["cid"])
+    for user in ("ann", "bob"):
+        vault.erasures.user(user)
+        assert agent.traces.list(user_id=user) == []
+    assert seen(agent) == ([0, 1], {"cid"}, ["by cid"], ["cid"])
+    assert len(agent.traces.list(user_id="cid")) == 3
+    assert vault.verify().faults == []
+
+
 def test_two_sessions_of_one_id_are_not_merged_into_one(
     vault: holdfast.Holdfast, agent: Namespace, clock: Watch
 ) -> None:
@@ -211,3 +298,39 @@ def place_of(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
     if "postgres" in request.node.callspec.id:
         return request.getfixturevalue("postgres_url")
     return tmp_path / "vault"
+
+
+def test_what_an_older_version_has_mixed_is_parted_when_a_vault_is_opened(
+    opener: Open, request: pytest.FixtureRequest, tmp_path: Path, clock: Watch
+) -> None:
+    vault = opener()
+    agent = vault.namespace("alice")
+    agent.snapshot("empty")
+    begin(agent, "ann")
+    hers = agent.snapshot("ann's")
+    by_restore(agent)
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    wanted = agent.sessions.history("late")
+    vault.close()
+    where = place_of(request, tmp_path)
+    # As format 35 had it: one row, and all versions are its own.
+    for statement in (
+        "DROP TABLE former_sessions",
+        "DROP TABLE former_entities",
+        "ALTER TABLE sessions DROP COLUMN since",
+        "DELETE FROM migrations WHERE number = 36",
+    ):
+        run_in(where, statement)
+    columns = ", ".join(SESSION.columns[:-2])
+    (row,) = run_in(where, f"SELECT {columns} FROM sessions")
+    run_in(where, "UPDATE sessions SET seal = ?", to_seal(digest_of(row)))
+    vault = opener()
+    agent = vault.namespace("alice")
+    assert agent.sessions.history("late") == wanted
+    assert vault.verify().faults == []
+    agent.restore(hers)
+    assert seen(agent)[:3] == ([0, 1, 4], {"ann"}, ["by ann"])
+    assert vault.erasures.user("bob").removed["versions"] == 2
+    assert seen(agent)[:3] == ([0, 1, 4], {"ann"}, ["by ann"])
+    assert vault.verify().faults == []
