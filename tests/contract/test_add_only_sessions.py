@@ -296,6 +296,11 @@ def said(agent: Namespace, version: int) -> list[str]:
     return [turn.input["content"] for turn in agent.sessions.list_turns("x", order="asc")]
 
 
+def first(scene: Scene) -> int:
+    """Returns the number of the session's first version: another had its id before, or none."""
+    return scene.owner.sessions.history("x")[0].number
+
+
 def talks(scene: Scene) -> int:
     """Lets the owner's session have three turns that no version shows; returns its version."""
     for number in range(3):
@@ -305,11 +310,11 @@ def talks(scene: Scene) -> int:
 
 def test_turns_that_it_takes_back_stay_in_a_version(scene: Scene) -> None:
     newest = talks(scene)
-    scene.adder.sessions.rollback("x", 0, conversation=True, reason="all of it")
+    scene.adder.sessions.rollback("x", first(scene), conversation=True, reason="all of it")
     assert scene.owner.sessions.list_turns("x") == []
     scene.adder.sessions.add_turn("x", "elsewhere", "no")
     scene.vault.collect(now=True)
-    kept = scene.owner.sessions.history("x")[newest + 1 :]
+    kept = scene.owner.sessions.history("x", since_version=newest)
     assert [(each.number, each.kind, each.turn_count) for each in kept] == [
         (newest + 1, "turn", 3),
         (newest + 2, "rollback", 0),
@@ -322,10 +327,10 @@ def test_turns_that_it_takes_back_stay_in_a_version(scene: Scene) -> None:
 def test_turns_that_a_version_shows_take_no_other(scene: Scene) -> None:
     scene.owner.sessions.add_turn("x", "0", "yes", state_after={"v": "after"})
     newest = scene.owner.sessions.get("x").version
-    scene.adder.sessions.rollback("x", 0, conversation=True)
+    scene.adder.sessions.rollback("x", first(scene), conversation=True)
     assert scene.owner.sessions.get("x").version == newest + 1
     talks(scene)
-    scene.owner.sessions.rollback("x", 0, conversation=True)
+    scene.owner.sessions.rollback("x", first(scene), conversation=True)
     assert scene.owner.sessions.get("x").version == newest + 2, "whoever may delete turns"
 
 

@@ -171,10 +171,11 @@ def test_a_session_under_a_chosen_id_becomes_the_one_of_the_archive(
     copy.sessions.create("somebody else", session_id="a", initial_state={"mine": 1})
     copy.import_(tmp_path / "a.tar")
     assert copy.sessions.get("a").agent_id == "travel"
-    assert copy.sessions.get_state("a", version=0).state == {"mine": 1}
+    assert [each.number for each in copy.sessions.history("a")] == [1], "what was is another's"
     assert other.verify().faults == []
     copy.undo()
     assert copy.sessions.get("a").agent_id == "somebody else"
+    assert [each.state for each in copy.sessions.history("a")] == [{"mine": 1}] * 2
 
 
 # Hostile ones

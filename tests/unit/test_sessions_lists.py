@@ -10,7 +10,7 @@ import pytest
 import holdfast
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.door import Sessions
-from holdfast.errors import InvalidName, InvalidValue, SessionExists, SessionNotFound, TurnNotFound
+from holdfast.errors import InvalidName, InvalidValue, SessionNotFound, TurnNotFound
 from holdfast.operations.sessions import MAX_TTL_SECONDS
 from holdfast.testing.clocks import Watch
 
@@ -261,16 +261,3 @@ def test_a_fork_has_a_term_of_its_own(sessions: Sessions, clock: Watch) -> None:
     assert sessions.get(same.id).metadata["forked_from"] == "s"
     with pytest.raises(SessionNotFound):
         sessions.get("s")
-
-
-def test_an_id_of_ones_own_is_used_once(sessions: Sessions, clock: Watch) -> None:
-    """A snapshot may hold the session that had it, and a restore bring that one back."""
-    sessions.create("agent", session_id="expired", ttl_seconds=60)
-    sessions.create("agent", session_id="deleted")
-    sessions.delete("deleted")
-    clock.wait(61 * SECOND)
-    for name in ("expired", "deleted"):
-        with pytest.raises(SessionNotFound):
-            sessions.get(name)
-        with pytest.raises(SessionExists):
-            sessions.create("other", session_id=name)

@@ -107,7 +107,10 @@ class EntityQueries(AbsenceQueries):
         return True
 
     def purge_deleted_entities(self, tenant_id: TenantId, *, before: datetime) -> int:
-        return self._db.run("purge_deleted_entities", tenant_id=tenant_id, before=to_us(before))
+        """Removes for good what was deleted by then; returns how many entities that were."""
+        queries = ("purge_deleted_entities", "purge_deleted_former_entities")
+        where = {"tenant_id": tenant_id, "before": to_us(before)}
+        return sum(self._db.run(query, **where) for query in queries)
 
     def total_sessions(
         self, tenant_id: TenantId, namespace_id: NamespaceId | None, *, now: datetime

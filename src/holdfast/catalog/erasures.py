@@ -12,12 +12,13 @@ from msgspec import structs
 
 from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import ERASURE, EVENT, HEAD, SNAPSHOT, TRACE, get_row
+from holdfast.catalog.rows import ERASURE, EVENT, HEAD, NO_LIMIT, SESSION, SNAPSHOT, TRACE, get_row
 from holdfast.catalog.tasks import to_change
 from holdfast.ids import NamespaceId, ObjectId, TenantId
 from holdfast.model.basics import Head, Plane, Size, SnapshotInfo
 from holdfast.model.erasures import ErasureRow
 from holdfast.model.events import ERASED, EventRow
+from holdfast.model.sessions import SessionRow
 from holdfast.model.tasks import TaskChange
 from holdfast.model.traces import TraceRow
 
@@ -58,12 +59,38 @@ class ErasureQueries(CountQueries):
         """Removes the answers that were kept for a tenant's repeated requests."""
         self._db.run("erase_replies", tenant_id=tenant_id)
 
-    def traces_about(self, namespace_id: NamespaceId, session_id: str) -> list[TraceRow]:
-        """Returns some traces about a session that still say so, those of versions too."""
+    def traces_about(
+        self,
+        namespace_id: NamespaceId,
+        session_id: str,
+        *,
+        user_id: str | None = None,
+        numbers: tuple[int, int] = (0, NO_LIMIT),
+    ) -> list[TraceRow]:
+        """Returns some traces about a session that still say so, those of versions too.
+
+        With a user, not those that are about another; of its chain, those with these numbers.
+        """
         found = self._db.all(
-            "traces_about", namespace_id=namespace_id, session_id=session_id, most=_PAGE
+            "traces_about",
+            namespace_id=namespace_id,
+            session_id=session_id,
+            user_id=user_id,
+            first=numbers[0],
+            last=numbers[1],
+            most=_PAGE,
         )
         return [TRACE.read(row) for row in found]
+
+    def names_user(
+        self, namespace_id: NamespaceId, session_id: str, user_id: str, first: int, last: int
+    ) -> bool:
+        """Says whether a session was a user's when something was done to it.
+
+        By the rows of its chain with these numbers.
+        """
+        where = {"namespace_id": namespace_id, "session_id": session_id, "user_id": user_id}
+        return self._db.one("names_user", **where, first=first, last=last) is not None
 
     def traces_about_user(self, tenant_id: TenantId, user_id: str) -> list[TraceRow]:
         """Returns some traces about a user that still say so."""
@@ -95,10 +122,10 @@ class ErasureQueries(CountQueries):
 
     # Sessions, memories, and what tasks noted
 
-    def sessions_of_user(self, namespace_id: NamespaceId, user_id: str) -> list[str]:
-        """Returns the sessions that are a user's, deleted ones too."""
+    def sessions_of_user(self, namespace_id: NamespaceId, user_id: str) -> list[SessionRow]:
+        """Returns the sessions that are a user's, deleted ones and those that lost their id too."""
         found = self._db.all("sessions_of_user", namespace_id=namespace_id, user_id=user_id)
-        return [row[0] for row in found]
+        return [SESSION.read(row) for row in found]
 
     def count_history(self, namespace_id: NamespaceId, session_id: str) -> tuple[int, int]:
         """Returns how many versions a session has, and how many entities, deleted ones too."""
@@ -137,6 +164,14 @@ class ErasureQueries(CountQueries):
         rows = [{"namespace_id": namespace_id, "plane": plane.value, "key": key} for key in keys]
         for query in ("discard_pending", "erase_task_change"):
             self._db.run_many(query, rows)
+
+    def erase_noted(
+        self, namespace_id: NamespaceId, plane: Plane, entries: Iterable[tuple[bytes, bytes]]
+    ) -> None:
+        """Removes what tasks noted of some keys, if it has one of these entries."""
+        place = {"namespace_id": namespace_id, "plane": plane.value}
+        rows = [{**place, "key": key, "entry": entry} for key, entry in entries]
+        self._db.run_many("erase_noted", rows)
 
     def trim_branch(self, tenant_id: TenantId, branch_id: str, *, turns: int) -> None:
         """Removes what was said on a branch after so many turns."""

@@ -81,9 +81,15 @@ class MemoryQueries(AbsenceQueries):
         self.count_in(namespace_id, memories=1)
         return True
 
-    def list_memories_of(self, namespace_id: NamespaceId, session_id: str) -> list[MemoryRow]:
-        """Returns what belongs to a session and is not deleted, with embeddings."""
-        found = self._db.all("list_memories_of", namespace_id=namespace_id, session_id=session_id)
+    def list_memories_of(
+        self, namespace_id: NamespaceId, session_id: str, *, since: datetime | None = None
+    ) -> list[MemoryRow]:
+        """Returns what belongs to a session, which began then, and is not deleted.
+
+        With embeddings.
+        """
+        where = {"namespace_id": namespace_id, "session_id": session_id, "since": _us(since)}
+        found = self._db.all("list_memories_of", **where)
         return [_to_memory(row) for row in found]
 
     def put_memories(
@@ -128,13 +134,17 @@ class MemoryQueries(AbsenceQueries):
         self._db.say("drop_lagging_memories", namespace_id=namespace_id)
 
     def delete_memories_of(
-        self, namespace_id: NamespaceId, session_id: str, *, now: datetime
+        self,
+        namespace_id: NamespaceId,
+        session_id: str,
+        *,
+        now: datetime,
+        since: datetime | None = None,
     ) -> int:
-        """Deletes what belongs to a session; returns how many memories that were."""
-        self._db.say("unindex_memories_of", namespace_id=namespace_id, session_id=session_id)
-        gone = self._db.run(
-            "delete_memories_of", namespace_id=namespace_id, session_id=session_id, now=to_us(now)
-        )
+        """Deletes what belongs to a session, which began then; returns how many memories."""
+        where = {"namespace_id": namespace_id, "session_id": session_id, "since": _us(since)}
+        self._db.say("unindex_memories_of", **where)
+        gone = self._db.run("delete_memories_of", **where, now=to_us(now))
         self.count_in(namespace_id, memories=-gone)
         return gone
 
@@ -188,9 +198,15 @@ class MemoryQueries(AbsenceQueries):
         )
         return [_to_memory(row) for row in found]
 
-    def count_memories(self, namespace_id: NamespaceId, session_id: str) -> int | None:
-        """Returns how many memories belong to a session; None if they have no rows yet."""
-        row = self._db.one("count_memories", namespace_id=namespace_id, session_id=session_id)
+    def count_memories(
+        self, namespace_id: NamespaceId, session_id: str, *, since: datetime | None = None
+    ) -> int | None:
+        """Returns how many memories belong to a session, which began then.
+
+        None if they have no rows yet.
+        """
+        where = {"namespace_id": namespace_id, "session_id": session_id, "since": _us(since)}
+        row = self._db.one("count_memories", **where)
         count, lagging = get_row(row, "count")
         return None if lagging else count
 
@@ -280,9 +296,14 @@ def _from_filter(chosen: MemoryFilter) -> dict[str, object]:
     return {
         "scope": chosen.scope,
         "session_id": chosen.session_id,
+        "since": _us(chosen.since),
         "owner_id": chosen.owner_id,
         "user_id": chosen.user_id,
         "agent_id": chosen.agent_id,
         "types": None if chosen.types is None else json.dumps(chosen.types),
         "tags": None if chosen.tags is None else json.dumps(chosen.tags),
     }
+
+
+def _us(since: datetime | None) -> int:
+    return -(2**62) if since is None else to_us(since)

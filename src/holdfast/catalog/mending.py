@@ -179,7 +179,7 @@ class MendingQueries:
         One that was found in the place of another goes to its own, unless there is one by now.
         """
         *values, seal = damaged.row
-        found = unflipped(values, lambda tried: to_seal(SESSION.hash_row(tried)) == seal)
+        found = unflipped(values, lambda tried: _has_seal(tried, seal))
         if found is None and _is_bit(to_seal(SESSION.hash_row(values)), seal):
             found = values
         if found is None:
@@ -197,6 +197,28 @@ class MendingQueries:
         """Lets go of a session's row that is not what was written."""
         where = {"namespace_id": damaged.namespace_id, "id": damaged.id}
         self._db.run("drop_session", **where, seal=damaged.row[-1])
+
+    def mend_formers(self, namespace_id: NamespaceId) -> tuple[int, list[str]]:
+        """Puts flipped bits back in rows of sessions whose id another has by now.
+
+        Returns in how many, and the ids of those that are damaged beyond that.
+        """
+        count, lost = 0, list[str]()
+        for row in self._db.all("all_former", namespace_id=namespace_id):
+            *values, seal = row
+            if seal == to_seal(SESSION.hash_row(values)):
+                continue
+            found = unflipped(values, lambda tried, seal=seal: _has_seal(tried, seal))
+            if found is None:
+                lost.append(str(row[1]))
+                continue
+            known = dict(zip(SESSION.columns, [*found, seal], strict=True))
+            place = dict(zip(SESSION.columns, row, strict=True))
+            where = {name: place[name] for name in ("namespace_id", "id", "version")}
+            self._db.run("drop_former", **where)
+            self._db.run("add_former", **known)
+            count += 1
+        return count, lost
 
     def replace_session(self, session: SessionRow) -> None:
         """Writes the row of a session, whatever is there of it."""
@@ -252,6 +274,10 @@ class MendingQueries:
             if len(page) < _PAGE or tuple(page[-1][1:4]) == after:
                 return count, lost
             after = tuple(page[-1][1:4])
+
+
+def _has_seal(values: Sequence[Any], seal: object) -> bool:
+    return to_seal(SESSION.hash_row(values)) == seal
 
 
 def _sound_change(row: Sequence[Any]) -> dict[str, Any] | None:

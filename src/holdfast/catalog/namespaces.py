@@ -22,6 +22,8 @@ _PURGES: Final = (
     "purge_pending",
     "purge_log",
     "purge_versions",
+    "purge_former_entities",
+    "purge_former_sessions",
     "purge_sessions",
     "drop_lagging",
     "drop_lagging_memories",

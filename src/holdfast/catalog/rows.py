@@ -275,9 +275,16 @@ class HashedRecord(Record[V]):
     """
 
     def __init__(
-        self, name: str, make: type[V], *, hashed: int, named: int, prefix: str = ""
+        self,
+        name: str,
+        make: type[V],
+        *,
+        hashed: int,
+        named: int,
+        prefix: str = "",
+        grows_after: str | None = None,
     ) -> None:
-        super().__init__(name, make, prefix=prefix)
+        super().__init__(name, make, prefix=prefix, grows_after=grows_after)
         self._hashed, self._named = hashed, named
         self._salt = self._fields.index("salt") if "salt" in self._fields else None
         self.columns = (*self._columns, f"{prefix}seal")
@@ -317,9 +324,11 @@ class HashedRecord(Record[V]):
 
     def hash_row(self, row: Row, *where: object) -> bytes:
         """Returns the hash of a row that is stored there; raises `Damaged`."""
-        salt = None if self._salt is None else row[self._salt]
+        salt, last = None if self._salt is None else row[self._salt], self._hashed
+        while last > self._later.start and row[last - 1] is None:
+            last -= 1
         try:
-            return digest_of((*where, *row[: self._hashed]), salt)
+            return digest_of((*where, *row[:last]), salt)
         except (TypeError, ValueError, OverflowError) as exc:
             message = f"the row of a {self.name} cannot be read: {exc!r}"
             raise Damaged(message) from exc
@@ -404,7 +413,11 @@ SNAPSHOT: Final = Record(
     "snapshot", SnapshotInfo, without=BESIDE, sealed=True, grows_after="detail"
 )
 SESSION: Final = HashedRecord(
-    "session", SessionRow, hashed=len(SessionRow.__struct_fields__), named=2
+    "session",
+    SessionRow,
+    hashed=len(SessionRow.__struct_fields__),
+    named=2,
+    grows_after="deleted_at",
 )
 VERSION: Final = HashedRecord("version", VersionRow, hashed=9, named=1)
 """Found by its namespace and session. All but where it stands in the journal, and the salt."""

@@ -322,16 +322,17 @@ class SessionQueries(AbsenceQueries):
         session_id: str,
         *,
         after: int,
+        before: int,
         most: int,
     ) -> Sequence[Row]:
-        """Returns the rows of versions above `after`, oldest first, for `to_traced`."""
+        """Returns the rows of versions between two numbers, oldest first, for `to_traced`."""
         return self._db.all(
             "list_traced_versions",
             tenant_id=tenant_id,
             namespace_id=namespace_id,
             session_id=session_id,
             after=after,
-            before=_LATEST,
+            before=before,
             most=most,
         )
 

@@ -14,6 +14,9 @@ hash: of its namespace, or of the tenant where it was said somewhere that is gon
 vault. What was done is told already; these rows are of a kind that no list shows. Why a version was
 made, and by whom, stands there alone from then on.
 
+Parts the histories of ids that were used again before format 36: until then, who got an id had the
+versions of those before it, too.
+
 What a step does never changes: so columns are named here, and not taken from today's.
 """
 
@@ -21,6 +24,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final
 
@@ -160,6 +164,64 @@ class _Tenant:
         return place
 
 
+_MIXED: Final = """
+SELECT DISTINCT namespace_id, session_id FROM versions WHERE kind = 'created' AND number > 0
+"""
+_FIRSTS: Final = """
+SELECT v.number, v.created_at, t.agent_id, t.user_id
+FROM versions v JOIN namespaces n ON n.id = v.namespace_id
+LEFT JOIN journal t
+    ON t.tenant_id = n.tenant_id AND t.stream = v.namespace_id AND t.number = v.journal
+WHERE v.namespace_id = ? AND v.session_id = ? AND (v.kind = 'created' OR v.number = 0)
+ORDER BY v.number
+"""
+_BROUGHT_BACK: Final = """
+SELECT number FROM versions
+WHERE namespace_id = ? AND session_id = ? AND kind = 'restore' AND number > ?
+ORDER BY number LIMIT 1
+"""
+_LAST: Final = """
+SELECT number, branch, turns, created_at FROM versions
+WHERE namespace_id = ? AND session_id = ? AND number < ? ORDER BY number DESC LIMIT 1
+"""
+_ADD_FORMER: Final = """
+INSERT INTO former_sessions
+    (namespace_id, id, agent_id, user_id, metadata, created_at, updated_at, expires_at, version,
+     branch, turns, forked_from, forked_version, is_present, deleted_at, since, seal)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_ONE_SESSION: Final = """
+SELECT namespace_id, id, agent_id, user_id, metadata, created_at, updated_at, expires_at, version,
+       branch, turns, forked_from, forked_version, is_present, deleted_at
+FROM sessions WHERE namespace_id = ? AND id = ?
+"""
+_SET_SINCE: Final = "UPDATE sessions SET since = ?, seal = ? WHERE namespace_id = ? AND id = ?"
+
+
+def part_histories(run: Run) -> None:
+    """Gives each version of an id that was used again to the session that had the id then."""
+    for namespace_id, session_id in run(_MIXED, ()):
+        place = (namespace_id, session_id)
+        found = run(_ONE_SESSION, place)
+        if not found:
+            continue
+        session, firsts = found[0], [*run(_FIRSTS, place)]
+        began_at, (last, *_) = session[5], firsts[-1]
+        if firsts[-1][1] != began_at:
+            # One of those before has it again: since a restore, of which the first is meant.
+            back = run(_BROUGHT_BACK, (*place, last))
+            firsts += [(row[0], began_at, None, None) for row in back]
+        for first, after in pairwise(firsts):
+            since, created_at, agent_id, user_id = first
+            version, branch, turns, updated_at = run(_LAST, (*place, after[0]))[0]
+            former = (*place, agent_id or "", user_id, "{}", created_at, updated_at, None)
+            former += (version, branch, turns, None, None, 0, None, since or None)
+            seal = to_seal(digest_of(former if since else former[:-1]))
+            run(_ADD_FORMER, (*former, seal))
+        since = firsts[-1][0]
+        run(_SET_SINCE, (since, to_seal(digest_of((*session, since))), *place))
+
+
 def _iterate(
     run: Run, query: str, first: tuple[Any, ...] = (), *, after: tuple[Any, ...], key: slice
 ) -> Iterator[Row]:
@@ -184,7 +246,7 @@ OLDEST_FORMAT: Final = 15
 
 _OLDEST_NAME: Final = "0015_writers"
 
-_THEN: Final = {30: seal_all}
+_THEN: Final = {30: seal_all, 36: part_histories}
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
 _MAKE: Final = re.compile(r"MAKE (\w+)")

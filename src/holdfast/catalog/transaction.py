@@ -14,6 +14,7 @@ from holdfast.catalog.driver import Asked, Driver
 from holdfast.catalog.entities import EntityQueries
 from holdfast.catalog.erasures import ErasureQueries
 from holdfast.catalog.events import EventQueries
+from holdfast.catalog.formers import FormerQueries
 from holdfast.catalog.keys import KeyQueries
 from holdfast.catalog.memories import MemoryQueries
 from holdfast.catalog.mending import MendingQueries
@@ -40,6 +41,7 @@ class Transaction(
     SnapshotQueries,
     PackQueries,
     SessionQueries,
+    FormerQueries,
     UpkeepQueries,
     TraceQueries,
     MemoryQueries,

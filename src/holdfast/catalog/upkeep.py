@@ -18,6 +18,9 @@ from holdfast.model.sessions import BranchRow, SessionRow, TurnRow, VersionRow
 
 _PAGE: Final = 1000
 
+Ended = tuple[NamespaceId, str, int]
+"""A session: its namespace, its id, and the microsecond at which it began."""
+
 _LAGS: Final = (
     *("deliveries", "deliveries_since", "webhooks", "unnumbered", "unnumbered_since"),
     *("pending", "namespaces", "anchors", "schedules"),
@@ -40,16 +43,14 @@ class UpkeepQueries:
             found[name] = None if found[name] is None else from_us(found[name])
         return found
 
-    def ended_sessions(
-        self, tenant_id: TenantId, *, before: datetime
-    ) -> list[tuple[NamespaceId, str]]:
+    def ended_sessions(self, tenant_id: TenantId, *, before: datetime) -> list[Ended]:
         """Returns the sessions of live namespaces that were deleted or past their time by then.
 
         And those that a restore has set aside, whenever that was: as long as an undo can bring
-        one back, a plane holds it.
+        one back, a plane holds it. Those whose id another has by now are among them.
         """
         found = self._db.all("ended_sessions", tenant_id=tenant_id, before=to_us(before))
-        return [(NamespaceId(row[0]), row[1]) for row in found]
+        return [(NamespaceId(row[0]), row[1], row[2]) for row in found]
 
     def lapsed_sessions(self, namespace_id: NamespaceId, *, now: datetime) -> list[str]:
         """Returns the ids of sessions that are there, and whose time is over."""
@@ -109,17 +110,25 @@ class UpkeepQueries:
             after = page[-1][1]
 
     def broken_histories(self, namespace_id: NamespaceId) -> list[str]:
-        """Returns the sessions whose versions are not 0, 1, 2… up to the newest."""
+        """Returns the ids whose versions are not 0, 1, 2… up to the newest, each somebody's.
+
+        Of a session that had the id before another and is gone for good, none are there.
+        """
         return [row[0] for row in self._db.all("broken_histories", namespace_id=namespace_id)]
 
     def find_version_at(
-        self, namespace_id: NamespaceId, session_id: str, *, state: bytes, at: datetime
+        self, namespace_id: NamespaceId, session_id: str, span: range, *, state: bytes, at: datetime
     ) -> VersionRow | None:
-        """Returns the version with this state that was the newest then, or became so later."""
+        """Returns the version with this state that was the newest then, or became so later.
+
+        Of those with the numbers of a span.
+        """
         row = self._db.one(
             "find_version_at",
             namespace_id=namespace_id,
             session_id=session_id,
+            first=span.start,
+            last=span.stop - 1,
             state=state,
             at=to_us(at),
         )

@@ -261,7 +261,8 @@ def choose(
     chosen = MemoryFilter(scope=scope or "all", owner_id=user_id)
     if wanted.session_id is not None:
         session, _ = lifecycle.get(handle, wanted.session_id)
-        chosen = seen_by(session.id, session.user_id, scope=scope or "visible")
+        since, scope = session.created_at, scope or "visible"
+        chosen = seen_by(session.id, session.user_id, since=since, scope=scope)
     elif scope == "session":
         raise InvalidValue("the scope 'session' needs the session's id")
     elif scope == "user" and user_id is None:
@@ -287,4 +288,6 @@ def owned(handle: Handle, transaction: Transaction, memory: MemoryRow) -> Memory
         memory,
         user_id=memory.user_id or session.user_id,
         agent_id=memory.agent_id or session.agent_id,
+        # Also if the clock was set back meanwhile: what is older is another's.
+        created_at=max(memory.created_at, session.created_at),
     )

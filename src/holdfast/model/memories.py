@@ -141,6 +141,8 @@ class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
     scope: str = "all"
     """`all`; or as a session sees them: `visible`, `session`, `user`, `global`."""
     session_id: str | None = None
+    since: datetime | None = None
+    """When the session began: what is older is of another, which had its id before."""
     owner_id: str | None = None
     """The user whose memories the scopes `visible` and `user` mean."""
     user_id: str | None = None

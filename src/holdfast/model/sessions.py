@@ -52,6 +52,14 @@ class SessionRow(msgspec.Struct, frozen=True):
     is_present: bool = True
     """Whether the plane holds it: not, if it was deleted, or is younger than what was restored."""
     deleted_at: datetime | None = None
+    since: int | None = None
+    """The first version since it has its id, if others had that before; earlier ones are theirs, or
+    its own from when it had the id before them."""
+
+    @property
+    def first(self) -> int:
+        """The first version since it has its id."""
+        return self.since or 0
 
 
 class VersionRow(msgspec.Struct, frozen=True):

@@ -18,6 +18,15 @@ SET entities = entities - (
 )
 WHERE id = :namespace_id
 
+-- After they came with it.
+-- name: count_entities_in
+UPDATE namespaces
+SET entities = entities + (
+    SELECT COUNT(*) FROM entities e
+    WHERE e.namespace_id = namespaces.id AND e.session_id = :session_id AND e.deleted_at IS NULL
+)
+WHERE id = :namespace_id
+
 -- Snapshots are numbered: those that are not there were purged.
 -- name: compare_snapshots
 SELECT n.generation - n.purged, CASE WHEN n.generation - n.purged <= :most THEN (

@@ -65,6 +65,10 @@ WHERE id = :id AND namespace_id = :namespace_id AND deleted_at IS NOT NULL
 DELETE FROM entities WHERE deleted_at <= :before
   AND namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
 
+-- name: purge_deleted_former_entities
+DELETE FROM former_entities WHERE deleted_at <= :before
+  AND namespace_id IN (SELECT id FROM namespaces WHERE tenant_id = :tenant_id)
+
 -- A namespace of number 0 stands for all of a tenant's.
 -- name: total_sessions
 SELECT COUNT(*), COALESCE(SUM(s.turns), 0)

@@ -41,7 +41,9 @@ SET root = :root, entries = :entries, bytes = :bytes, detail = :detail, counts =
 WHERE id = :id AND namespace_id = :namespace_id
 
 -- name: sessions_of_user
-SELECT id FROM sessions WHERE namespace_id = :namespace_id AND user_id = :user_id
+SELECT {session} FROM sessions WHERE namespace_id = :namespace_id AND user_id = :user_id
+UNION ALL
+SELECT {session} FROM former_sessions WHERE namespace_id = :namespace_id AND user_id = :user_id
 
 -- What we did to sessions ourselves: whoever adds a trace may name any, and those of format 0 do not
 -- say who it was.
@@ -49,6 +51,14 @@ SELECT id FROM sessions WHERE namespace_id = :namespace_id AND user_id = :user_i
 SELECT DISTINCT namespace_id, session_id FROM journal
 WHERE tenant_id = :tenant_id AND user_id = :user_id AND session_id IS NOT NULL
     AND namespace_id IS NOT NULL AND kind = 'done' AND format > 0 AND resource_type = 'session'
+
+-- The same of one session, and of some rows of its chain.
+-- name: names_user
+SELECT 1 FROM journal
+WHERE namespace_id = :namespace_id AND stream = :namespace_id AND session_id = :session_id
+    AND user_id = :user_id AND kind = 'done' AND format > 0 AND resource_type = 'session'
+    AND number >= :first AND number <= :last
+LIMIT 1
 
 -- name: count_history
 SELECT (SELECT COUNT(*) FROM versions WHERE namespace_id = :namespace_id AND session_id = :session_id),
@@ -70,12 +80,18 @@ FROM task_changes WHERE namespace_id = :namespace_id
 -- name: erase_task_change
 DELETE FROM task_changes WHERE namespace_id = :namespace_id AND plane = :plane AND key = :key
 
+-- name: erase_noted
+DELETE FROM task_changes WHERE namespace_id = :namespace_id AND plane = :plane AND key = :key
+    AND (old_entry = :entry OR new_entry = :entry)
+
 -- Of which something can still be taken: those of format 0 keep their ids.
 
 -- name: traces_about
 SELECT {trace} FROM journal
 WHERE namespace_id = :namespace_id AND (format > 0 OR substr(details, 1, 9) <> 'redacted:')
     AND (session_id = :session_id OR (resource_type = 'session' AND resource_id = :session_id))
+    AND (CAST(:user_id AS TEXT) IS NULL OR user_id IS NULL OR user_id = CAST(:user_id AS TEXT))
+    AND (stream <> :namespace_id OR (number >= :first AND number <= :last))
 LIMIT :most
 
 -- name: traces_about_user

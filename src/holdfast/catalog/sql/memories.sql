@@ -15,9 +15,11 @@ WHERE number = :number AND namespace_id = :namespace_id
 -- name: delete_memory
 UPDATE memories SET deleted_at = :now WHERE number = :number AND namespace_id = :namespace_id
 
+-- Of a session: + 0, or the index of all by their age might be taken for that of the session's.
 -- name: list_memories_of
 SELECT {memory}, embedding FROM memories
-WHERE namespace_id = :namespace_id AND session_id = :session_id AND deleted_at IS NULL
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND created_at + 0 >= :since
+  AND deleted_at IS NULL
 
 -- name: all_memories
 SELECT {memory}, embedding FROM memories
@@ -53,7 +55,8 @@ DELETE FROM lagging_memories WHERE namespace_id = :namespace_id
 
 -- name: delete_memories_of
 UPDATE memories SET deleted_at = :now
-WHERE namespace_id = :namespace_id AND session_id = :session_id AND deleted_at IS NULL
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND created_at + 0 >= :since
+  AND deleted_at IS NULL
 
 -- name: recover_memory
 UPDATE memories SET deleted_at = NULL
@@ -70,7 +73,8 @@ DELETE FROM memories WHERE namespace_id = :namespace_id
 -- name: count_memories
 SELECT COUNT(*), (SELECT 1 FROM lagging_memories WHERE namespace_id = :namespace_id)
 FROM memories
-WHERE namespace_id = :namespace_id AND session_id = :session_id AND deleted_at IS NULL
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND created_at + 0 >= :since
+  AND deleted_at IS NULL
 
 -- name: count_searchable
 SELECT COUNT(*) FROM memories

@@ -71,7 +71,7 @@ UPDATE sessions
 SET agent_id = :agent_id, user_id = :user_id, created_at = :created_at, metadata = :metadata,
     updated_at = :updated_at, expires_at = :expires_at, version = :version,
     branch = :branch, turns = :turns, forked_from = :forked_from, forked_version = :forked_version,
-    is_present = :is_present, deleted_at = :deleted_at, seal = :seal
+    is_present = :is_present, deleted_at = :deleted_at, since = :since, seal = :seal
 WHERE namespace_id = :namespace_id AND id = :id
 
 -- What a new version, or a turn, changes of a session that is present. To say so once more would
@@ -166,6 +166,58 @@ DELETE FROM lagging WHERE namespace_id = :namespace_id
 
 -- name: purge_sessions
 DELETE FROM sessions WHERE namespace_id = :namespace_id
+
+-- Sessions whose id another has by now.
+
+-- name: add_former
+INSERT INTO former_sessions ({session}) VALUES ({:session})
+
+-- name: former_sessions
+SELECT {session} FROM former_sessions
+WHERE namespace_id = :namespace_id AND id = :id ORDER BY version
+
+-- name: all_former
+SELECT {session} FROM former_sessions WHERE namespace_id = :namespace_id ORDER BY id, version
+
+-- name: find_session_row
+SELECT {session} FROM sessions WHERE namespace_id = :namespace_id AND id = :id
+
+-- name: drop_former
+DELETE FROM former_sessions
+WHERE namespace_id = :namespace_id AND id = :id AND version = :version
+
+-- name: drop_versions
+DELETE FROM versions
+WHERE namespace_id = :namespace_id AND session_id = :session_id
+  AND number >= :first AND number <= :last
+
+-- What it knew of things is known by nobody meanwhile.
+-- name: set_entities_aside
+INSERT INTO former_entities ({entity}, deleted_at, began_at)
+SELECT {entity}, deleted_at, CAST(:began_at AS BIGINT) FROM entities
+WHERE namespace_id = :namespace_id AND session_id = :session_id
+
+-- name: drop_entities
+DELETE FROM entities WHERE namespace_id = :namespace_id AND session_id = :session_id
+
+-- name: bring_entities_back
+INSERT INTO entities ({entity}, deleted_at)
+SELECT {entity}, deleted_at FROM former_entities
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND began_at = :began_at
+
+-- name: count_former_entities
+SELECT COUNT(*) FROM former_entities
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND began_at = :began_at
+
+-- name: drop_former_entities
+DELETE FROM former_entities
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND began_at = :began_at
+
+-- name: purge_former_sessions
+DELETE FROM former_sessions WHERE namespace_id = :namespace_id
+
+-- name: purge_former_entities
+DELETE FROM former_entities WHERE namespace_id = :namespace_id
 
 -- name: purge_versions
 DELETE FROM versions WHERE namespace_id = :namespace_id

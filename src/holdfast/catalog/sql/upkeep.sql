@@ -1,11 +1,17 @@
 -- What collection and verification ask about sessions and conversations.
 
 -- name: ended_sessions
-SELECT s.namespace_id, s.id FROM namespaces n JOIN sessions s ON s.namespace_id = n.id
+SELECT s.namespace_id, s.id, s.created_at
+FROM namespaces n JOIN sessions s ON s.namespace_id = n.id
 WHERE n.tenant_id = :tenant_id AND n.deleted_at IS NULL
   AND (s.deleted_at <= :before OR s.expires_at <= :before
     OR (s.is_present = 0 AND s.deleted_at IS NULL))
-ORDER BY s.namespace_id, s.id
+UNION
+SELECT f.namespace_id, f.id, f.created_at
+FROM namespaces n JOIN former_sessions f ON f.namespace_id = n.id
+WHERE n.tenant_id = :tenant_id AND n.deleted_at IS NULL
+  AND (f.deleted_at <= :before OR f.expires_at <= :before OR f.deleted_at IS NULL)
+ORDER BY 1, 2, 3
 
 -- name: lapsed_sessions
 SELECT id FROM sessions
@@ -73,11 +79,31 @@ ORDER BY s.id LIMIT :most
 
 -- name: broken_histories
 SELECT s.id FROM sessions s
-WHERE s.namespace_id = :namespace_id AND s.version + 1 <> (
+WHERE s.namespace_id = :namespace_id AND s.version + 1 - COALESCE(s.since, 0) <> (
     SELECT COUNT(*) FROM versions v
     WHERE v.namespace_id = s.namespace_id AND v.session_id = s.id
+      AND v.number >= COALESCE(s.since, 0)
 )
-ORDER BY s.id
+UNION
+SELECT f.id FROM former_sessions f
+WHERE f.namespace_id = :namespace_id AND f.version + 1 - COALESCE(f.since, 0) <> (
+    SELECT COUNT(*) FROM versions v
+    WHERE v.namespace_id = f.namespace_id AND v.session_id = f.id
+      AND v.number >= COALESCE(f.since, 0) AND v.number <= f.version
+)
+UNION
+-- Versions that are nobody's.
+SELECT s.id FROM sessions s
+WHERE s.namespace_id = :namespace_id AND s.since IS NOT NULL AND EXISTS (
+    SELECT 1 FROM versions v
+    WHERE v.namespace_id = s.namespace_id AND v.session_id = s.id AND v.number < s.since
+      AND NOT EXISTS (
+        SELECT 1 FROM former_sessions f
+        WHERE f.namespace_id = v.namespace_id AND f.id = v.session_id
+          AND v.number >= COALESCE(f.since, 0) AND v.number <= f.version
+      )
+)
+ORDER BY 1
 
 -- What was made of a session, with the hash that the journal has for it.
 -- name: page_versions
@@ -101,6 +127,7 @@ FROM versions
 WHERE namespace_id = :namespace_id AND session_id = :session_id AND number = (
     SELECT COALESCE(MAX(CASE WHEN created_at <= :at THEN number END), MIN(number)) FROM versions
     WHERE namespace_id = :namespace_id AND session_id = :session_id AND state = :state
+      AND number >= :first AND number <= :last
 )
 
 -- What waits to be done by itself.

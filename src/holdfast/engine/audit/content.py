@@ -14,9 +14,10 @@ import msgspec
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions import state as states
+from holdfast.engine.sessions.bearers import bearer_of
 from holdfast.engine.sessions.turns import data_of
 from holdfast.errors import Damaged
-from holdfast.model.sessions import TurnRow, VersionRow
+from holdfast.model.sessions import SessionRow, TurnRow, VersionRow
 from holdfast.model.traces import TraceInfo
 
 MOST_BYTES: Final = 1 << 20
@@ -37,8 +38,8 @@ class TraceContent:
         head = handle.find_head(transaction)
         self._namespace_id = None if head is None else head.namespace_id
         self._left = MOST_BYTES
-        self._there = dict[str, bool]()
-        """Sessions of these traces, and whether they are still there."""
+        self._sessions = dict[str, SessionRow | None]()
+        """Of these traces, by their ids."""
 
     def add(self, trace: TraceInfo) -> TraceInfo:
         """Returns a trace with what can still be told of it."""
@@ -65,14 +66,14 @@ class TraceContent:
                 return {}
 
     def _created(self, trace: TraceInfo) -> Details:
-        found = self._parts(trace, trace.details.get("version", 0))
+        found = self._made(trace, trace.details.get("version", 0))
         return {} if found is None else {"initial_state": _decoded(found)}
 
     def _updated(self, trace: TraceInfo) -> Details:
         number = trace.details.get("version")
         if not isinstance(number, int) or number < 1:
             return {}
-        old, new = self._parts(trace, number - 1), self._parts(trace, number)
+        old, new = self._parts(trace, number - 1), self._made(trace, number)
         if old is None or new is None:
             return {}
         changed = {key for key in old.keys() & new.keys() if old[key] != new[key]}
@@ -105,12 +106,19 @@ class TraceContent:
     def _turn(self, trace: TraceInfo) -> TurnRow | None:
         """Returns the turn that a trace names, if the journal says that it made it."""
         turn_id = trace.details.get("turn_id")
-        if not isinstance(turn_id, str) or not self._is_there(trace.session_id):
+        if not isinstance(turn_id, str):
             return None
         turn = self._transaction.find_turn(turn_id)
         if turn is None or (turn.stream, turn.journal) != (self._namespace_id, trace.number):
             return None
-        return turn
+        session = self._session(trace.session_id, data_of(turn).before)
+        return None if session is None or session.created_at > turn.created_at else turn
+
+    def _made(self, trace: TraceInfo, number: object) -> Mapping[str, bytes] | None:
+        """Returns the same of the version that a trace made, and of no other with its number."""
+        version = self._version(trace, number)
+        is_its = version is not None and version.trace_id == trace.id
+        return self._parts(trace, number) if is_its else None
 
     def _parts(self, trace: TraceInfo, number: object) -> Mapping[str, bytes] | None:
         """Returns the state of a version, each key as JSON; None if it is gone, or too much."""
@@ -124,20 +132,25 @@ class TraceContent:
         namespace_id, session_id = self._namespace_id, trace.session_id
         if namespace_id is None or session_id is None or not isinstance(number, int):
             return None
-        if not self._is_there(session_id):
+        if self._session(session_id, number) is None:
             return None
         return self._transaction.find_version(namespace_id, session_id, number)
 
-    def _is_there(self, session_id: str | None) -> bool:
-        """Says whether a session was not deleted: whoever deletes one means its content."""
+    def _session(self, session_id: str | None, number: int) -> SessionRow | None:
+        """Returns the session that a version is of, unless it was deleted.
+
+        Whoever deletes one means its content, also where another has its id by now.
+        """
         if session_id is None:
-            return False
-        if session_id not in self._there:
+            return None
+        if session_id not in self._sessions:
             found = self._transaction.find_session(
                 self._handle.tenant_id, self._handle.name, session_id
             )
-            self._there[session_id] = found is not None and found[0].deleted_at is None
-        return self._there[session_id]
+            self._sessions[session_id] = None if found is None else found[0]
+        session = self._sessions[session_id]
+        found = None if session is None else bearer_of(self._transaction, session, number)
+        return None if found is None or found.deleted_at is not None else found
 
 
 def _decoded(parts: Mapping[str, bytes]) -> Details:

@@ -354,11 +354,18 @@ def _take_user(context: Context, tenant: Tenant, row: ErasureRow, user_id: str) 
     with context.catalog.write() as transaction:
         redacted = redact_user(transaction, tenant.id, user_id)
         known = shortened(user_id)
+        # Of an id that another has, what was told of the user says so.
+        gone = {
+            (namespace_id, each)
+            for namespace_id, ids in told.items()
+            for each in ids
+            if transaction.find_holder(namespace_id, each) is None
+        }
 
         def is_theirs(event: EventRow, data: dict[str, Any]) -> bool:
             # What was told of a namespace that is gone has its id all the same.
-            sessions = told.get(event.namespace_id, ()) if event.namespace_id is not None else ()
-            return data.get("user_id") == known or data.get("session_id") in sessions
+            place = event.namespace_id, data.get("session_id")
+            return data.get("user_id") == known or place in gone
 
         erase_events(transaction, context, tenant.id, is_theirs)
         _note(transaction, tenant, row, Counts(redacted_rows=redacted), subject=None)

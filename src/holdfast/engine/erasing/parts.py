@@ -6,25 +6,27 @@ what was told of them; and all roots of the namespace's rows are made anew witho
 with the branches that nothing else shows, when bytes are given back.
 
 A session is taken whole, whoever it belongs to now: if it was the user's at any time that a row or
-a snapshot still knows of, it is the user's. Memories go with their session and with their user.
+a snapshot still knows of, it is the user's. Another one that has the same id by now, or had it
+before, stays as it is (`choosing.py`). Memories go with their session and with their user.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
+from holdfast.engine.erasing.choosing import Chosen, choose_session, choose_user
 from holdfast.engine.erasing.rewriting import ALL, Timeline
-from holdfast.engine.erasing.telling import erase_events, redact_session
+from holdfast.engine.erasing.telling import erase_events, redact_part, redact_session
 from holdfast.engine.journal.occurrences import shortened
 from holdfast.engine.journal.roots import tell_anew
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes.memoryforms import memory_of
 from holdfast.engine.planes.view import View
-from holdfast.engine.sessions.following import session_of
+from holdfast.engine.sessions.bearers import let_go
 from holdfast.entries import IN_ROW, decode_entry
 from holdfast.model.basics import Head, Plane, Size
 from holdfast.model.events import EventRow
@@ -86,56 +88,90 @@ class _Taking:
         self._source: StagedObjects = stage.source(self._objects)
         self._timeline = Timeline(transaction, head)
         self._beside = _entries_of_rows(transaction, head)
-        self._sessions = self._find_sessions()
-        self._names = {key.decode() for key in self._sessions}
-        if wanted.session_id is not None:
-            # One whose rows are long gone may still be told of.
-            self._names.add(wanted.session_id)
+        self._chosen = self._choose()
         self._memories = self._find_memories()
-        self._told_sessions = _as_told(self._names)
+        self._told_sessions = _as_told(self._chosen.names)
         self._told_memories = _as_told(key.decode() for key in self._memories)
 
     def run(self) -> Counts:
         """Does it."""
         transaction, head, namespace_id = self._transaction, self._head, self._head.namespace_id
-        gone = {Plane.SESSIONS: self._sessions, Plane.MEMORIES: self._memories}
-        redacted = sum(
-            redact_session(transaction, head.tenant_id, namespace_id, each) for each in self._names
-        )
+        names, gone = self._chosen.names, self._gone
+        redacted = self._redact()
         told = 0
-        if self._names or self._memories:
+        if names or self._memories:
             told = erase_events(transaction, self._context, head.tenant_id, self._is_about)
             told += self._timeline.erase_names(
-                {Plane.SESSIONS: self._names, Plane.MEMORIES: {*map(bytes.decode, self._memories)}}
+                {Plane.SESSIONS: names, Plane.MEMORIES: {*map(bytes.decode, self._memories)}}
             )
-        if not (self._sessions or self._memories):
+        if not any(gone.values()):
             return Counts(redacted_rows=redacted, named_elsewhere=told)
         more = self._weigh()
         removed = self._remove_rows()
+        shared = self._chosen.shared
         for plane, keys in gone.items():
-            transaction.erase_keys(namespace_id, plane, keys)
-        rewritten = self._timeline.rewrite(self._source, self._stage, gone, more=more)
+            transaction.erase_keys(namespace_id, plane, keys - shared)
+        self._erase_shared(shared)
+        rewritten = self._timeline.rewrite(
+            self._source, self._stage, gone, takes=self._takes, more=more
+        )
         left = transaction.timeline(namespace_id, before=None, most=ALL)
         tell_anew(transaction, self._context, head, left)
         return Counts(removed, rewritten, redacted, told)
 
-    def _find_sessions(self) -> set[bytes]:
-        transaction, wanted, namespace_id = self._transaction, self._wanted, self._head.namespace_id
-        if wanted.user_id is not None:
-            is_wanted = _is_user(wanted.user_id)
-            rows = transaction.sessions_of_user(namespace_id, wanted.user_id)
-        else:
-            session_id = wanted.session_id or ""
-            is_wanted = _is_session(session_id)
-            rows = [session_id] if transaction.count_history(namespace_id, session_id)[0] else []
-        found = {each.encode() for each in (*rows, *wanted.sessions)}
-        found |= self._timeline.find(self._source, Plane.SESSIONS, is_wanted)
-        beside = self._beside[Plane.SESSIONS]
-        return found | {key for key, entry in beside if is_wanted(key, entry)}
+    @property
+    def _gone(self) -> dict[Plane, set[bytes]]:
+        """The keys of which something goes."""
+        return {Plane.SESSIONS: {*self._chosen.gone}, Plane.MEMORIES: self._memories}
+
+    def _takes(self, plane: Plane, key: bytes, entry: bytes) -> bool:
+        return plane is not Plane.SESSIONS or self._chosen.takes(key, entry)
+
+    def _choose(self) -> Chosen:
+        transaction, wanted, head = self._transaction, self._wanted, self._head
+
+        def entries() -> Iterator[tuple[bytes, bytes]]:
+            yield from self._timeline.iterate(self._source, Plane.SESSIONS)
+            yield from self._beside[Plane.SESSIONS]
+
+        if wanted.user_id is None:
+            return choose_session(transaction, head, wanted.session_id or "", entries)
+        return choose_user(transaction, head, wanted.user_id, wanted.sessions, entries)
+
+    def _redact(self) -> int:
+        """Takes out what the journal says of those that go; returns of how many rows."""
+        transaction, head = self._transaction, self._head
+        place, user_id = head.namespace_id, self._wanted.user_id
+        count = 0
+        for each in self._chosen.names:
+            # Where no row says whose it was, the journal does.
+            of = None if each.encode() in self._chosen.gone else user_id
+            count += redact_session(transaction, head.tenant_id, place, each, user_id=of)
+        for session_id, told in self._chosen.told.items():
+            for numbers in told:
+                count += redact_part(
+                    transaction, place, session_id, user_id=user_id, numbers=numbers
+                )
+        return count
+
+    def _erase_shared(self, shared: set[bytes]) -> None:
+        """Removes what is pending, and what tasks noted, of those that go and share their id."""
+        transaction, place, plane = self._transaction, self._head.namespace_id, Plane.SESSIONS
+        entries = [each for each in self._beside[plane] if each[0] in shared]
+        transaction.erase_noted(place, plane, [e for e in entries if self._chosen.takes(*e)])
+        # What lies below it may be another's, which is gone: it must not show.
+        gone = [
+            (key, None)
+            for at, key, entry in transaction.all_pending(place)
+            if at is plane and key in shared and entry is not None and self._takes(at, key, entry)
+        ]
+        if gone:
+            transaction.put_pending(place, plane, gone, sequence=self._head.sequence)
 
     def _find_memories(self) -> set[bytes]:
         transaction, namespace_id = self._transaction, self._head.namespace_id
-        user_id, sessions = self._wanted.user_id, self._names
+        # Of an id that others have, too, a memory says whose it is.
+        user_id, sessions = self._wanted.user_id, self._chosen.names
 
         def is_wanted(_: bytes, entry: bytes) -> bool:
             memory = memory_of(entry)
@@ -144,7 +180,8 @@ class _Taking:
         rows = [] if user_id is None else transaction.memories_about(namespace_id, user_id=user_id)
         for session_id in sessions:
             rows += transaction.memories_about(namespace_id, session_id=session_id)
-        found = self._timeline.find(self._source, Plane.MEMORIES, is_wanted)
+        entries = self._timeline.iterate(self._source, Plane.MEMORIES)
+        found = {key for key, entry in entries if is_wanted(key, entry)}
         beside = self._beside[Plane.MEMORIES]
         found |= {key for key, entry in beside if entry != IN_ROW and is_wanted(key, entry)}
         return found | {each.encode() for each in rows}
@@ -152,9 +189,10 @@ class _Taking:
     def _weigh(self) -> Size:
         """Returns by how much less the head shows, as a negative size."""
         head, transaction, entries, total = self._head, self._transaction, 0, 0
-        for plane, keys in ((Plane.SESSIONS, self._sessions), (Plane.MEMORIES, self._memories)):
+        for plane, keys in self._gone.items():
             view = View.of_head(self._objects, transaction, head, plane)
-            shown = view.get_many(sorted(keys))
+            held = view.get_many(sorted(keys))
+            shown = {key: entry for key, entry in held.items() if self._takes(plane, key, entry)}
             in_rows = [key.decode() for key, entry in shown.items() if entry == IN_ROW]
             rows = transaction.memories_by_id(head.namespace_id, in_rows) if in_rows else []
             entries += len(shown)
@@ -165,14 +203,15 @@ class _Taking:
     def _remove_rows(self) -> dict[str, int]:
         """Removes the rows of sessions and memories; returns how many of each kind."""
         transaction, namespace_id = self._transaction, self._head.namespace_id
-        versions = entities = 0
-        for name in sorted(key.decode() for key in self._sessions):
-            more = transaction.count_history(namespace_id, name)
-            versions, entities = versions + more[0], entities + more[1]
-            transaction.purge_session(namespace_id, name)
+        sessions = versions = entities = 0
+        for key, began in sorted(self._chosen.gone.items()):
+            for each in sorted(began):
+                more = let_go(transaction, namespace_id, key.decode(), each)
+                versions, entities = versions + more[0], entities + more[1]
+                sessions += 1
         transaction.erase_memories(namespace_id, [key.decode() for key in self._memories])
         return {
-            "sessions": len(self._sessions),
+            "sessions": sessions,
             "versions": versions,
             "entities": entities,
             "memories": len(self._memories),
@@ -210,14 +249,6 @@ def _entries_of_rows(
             entries = (change.old_entry, change.new_entry)
             found[change.plane] += [(change.key, entry) for entry in entries if entry is not None]
     return found
-
-
-def _is_session(session_id: str) -> Callable[[bytes, bytes], bool]:
-    return lambda key, _: key == session_id.encode()
-
-
-def _is_user(user_id: str) -> Callable[[bytes, bytes], bool]:
-    return lambda _, entry: session_of(entry).user_id == user_id
 
 
 def _is_same(found: str | None, wanted: str | None) -> bool:

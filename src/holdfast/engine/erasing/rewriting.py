@@ -5,7 +5,7 @@ another root, the very one that it would have if nothing else had ever been ther
 its id, its place on the timeline and all else that it says.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
 
@@ -19,12 +19,15 @@ from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP, UNSTORED_ROOTS, Head, Plane, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
-from holdfast.tree import apply
+from holdfast.tree import apply, get_many
 
 ALL: Final = 2**31
 """Snapshots: more than any timeline has."""
 
 Keys = Mapping[Plane, AbstractSet[bytes]]
+
+Takes = Callable[[Plane, bytes, bytes], bool]
+"""Says whether the entry that a key has goes: the key may be another's, too."""
 
 
 class Timeline:
@@ -43,12 +46,9 @@ class Timeline:
         found = {source.get_root(root).plane(plane) for root in roots if root not in UNSTORED_ROOTS}
         return found - {EMPTY_MAP}
 
-    def find(
-        self, source: StagedObjects, plane: Plane, is_wanted: Callable[[bytes, bytes], bool]
-    ) -> set[bytes]:
-        """Returns the keys of a plane with an entry that is wanted, in any root."""
-        entries = iter_entries(source, self.maps(source, plane))
-        return {key for key, entry in entries if is_wanted(key, entry)}
+    def iterate(self, source: StagedObjects, plane: Plane) -> Iterator[tuple[bytes, bytes]]:
+        """Yields what all roots hold in a plane; what several hold, once."""
+        return iter_entries(source, self.maps(source, plane))
 
     def erase_names(self, gone: Mapping[Plane, AbstractSet[str]]) -> int:
         """Takes names out of what snapshots say that a restore has chosen; returns of how many."""
@@ -61,13 +61,17 @@ class Timeline:
                 count += 1
         return count
 
-    def rewrite(self, source: StagedObjects, stage: Stage, gone: Keys, *, more: Size) -> int:
+    def rewrite(
+        self, source: StagedObjects, stage: Stage, gone: Keys, *, takes: Takes, more: Size
+    ) -> int:
         """Writes roots without these keys in the place of those with them; stores what is new.
+
+        Of a key, those entries go that this takes.
 
         `more` is by how much the head, with what is pending, grows or shrinks. Returns how many
         snapshots have another root now.
         """
-        new, changed, count = _Without(source, stage, gone), list[SnapshotInfo](), 0
+        new, changed, count = _Without(source, stage, gone, takes), list[SnapshotInfo](), 0
         moved = {each.number for each in self.snapshots if new.root(each.root)[0] != each.root}
         for snapshot in self.snapshots:
             root, size = new.root(snapshot.root)
@@ -111,8 +115,8 @@ def _without_names(
 class _Without:
     """Roots and maps without some keys; each is made once, however many snapshots share it."""
 
-    def __init__(self, source: StagedObjects, stage: Stage, gone: Keys) -> None:
-        self._source, self._stage, self._gone = source, stage, gone
+    def __init__(self, source: StagedObjects, stage: Stage, gone: Keys, takes: Takes) -> None:
+        self._source, self._stage, self._gone, self._takes = source, stage, gone, takes
         self._roots = dict[ObjectId, tuple[ObjectId, Size]]()
         self._maps = dict[tuple[Plane, ObjectId], tuple[ObjectId, Size]]()
 
@@ -134,7 +138,9 @@ class _Without:
         if at == EMPTY_MAP:
             return at, Size()
         if (plane, at) not in self._maps:
-            applied = apply(self._source, at, dict.fromkeys(self._gone[plane]))
+            found = get_many(self._source, at, sorted(self._gone[plane]))
+            wanted = [key for key, entry in found.items() if self._takes(plane, key, entry)]
+            applied = apply(self._source, at, dict.fromkeys(wanted))
             self._stage.add_nodes(applied.nodes)
             self._maps[plane, at] = applied.root, size_of(applied.edits)
         return self._maps[plane, at]

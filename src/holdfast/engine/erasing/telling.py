@@ -49,11 +49,41 @@ def redact_namespace(transaction: Transaction, head: Head) -> int:
     return count
 
 
-def redact_session(
-    transaction: Transaction, tenant_id: TenantId, namespace_id: NamespaceId, session_id: str
+def redact_part(
+    transaction: Transaction,
+    namespace_id: NamespaceId,
+    session_id: str,
+    *,
+    user_id: str | None,
+    numbers: tuple[int, int],
 ) -> int:
-    """Takes details and ids out of what was told of a session; returns of how many rows."""
-    count = _redact_all(transaction, lambda: transaction.traces_about(namespace_id, session_id))
+    """Takes details and ids out of what was told of a session while it was a user's.
+
+    That is in some rows of its chain, and in none that is about another user. Returns of how many.
+    """
+    return _redact_all(
+        transaction,
+        lambda: transaction.traces_about(
+            namespace_id, session_id, user_id=user_id, numbers=numbers
+        ),
+    )
+
+
+def redact_session(
+    transaction: Transaction,
+    tenant_id: TenantId,
+    namespace_id: NamespaceId,
+    session_id: str,
+    *,
+    user_id: str | None = None,
+) -> int:
+    """Takes details and ids out of what was told of a session; returns of how many rows.
+
+    With a user, not out of what is about another, who had its id.
+    """
+    count = _redact_all(
+        transaction, lambda: transaction.traces_about(namespace_id, session_id, user_id=user_id)
+    )
     # Those whose rows went together are named together.
     purges = TraceFilter(namespace_id=namespace_id, action="session.purged")
     for page in _pages(transaction, tenant_id, purges):
@@ -69,7 +99,7 @@ def redact_user(transaction: Transaction, tenant_id: TenantId, user_id: str) -> 
     count = 0
     # First: afterwards nobody knows whose they were.
     for namespace_id, session_id in transaction.sessions_in_events(tenant_id, user_id):
-        count += redact_session(transaction, tenant_id, namespace_id, session_id)
+        count += redact_session(transaction, tenant_id, namespace_id, session_id, user_id=user_id)
     return count + _redact_all(
         transaction, lambda: transaction.traces_about_user(tenant_id, user_id)
     )

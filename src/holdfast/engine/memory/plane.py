@@ -38,6 +38,7 @@ from holdfast.ids import NamespaceId, ObjectId, TenantId
 from holdfast.instants import from_us, to_us
 from holdfast.model.basics import Head, Plane, Size
 from holdfast.model.memories import MemoryRow
+from holdfast.model.sessions import SessionRow
 from holdfast.model.traces import Trace
 from holdfast.tree import diff, get_many, iterate
 
@@ -83,13 +84,14 @@ def note(
 
 
 def delete_those_of(
-    transaction: Transaction, handle: Handle, head: Head, session_id: str, *, now: datetime
+    transaction: Transaction, handle: Handle, head: Head, session: SessionRow, *, now: datetime
 ) -> int:
     """Deletes what belongs to a session, which is being deleted; returns how many memories."""
     ready(transaction, handle, head)
-    found = {row.id: row for row in transaction.list_memories_of(head.namespace_id, session_id)}
+    where, since = (head.namespace_id, session.id), session.created_at
+    found = {row.id: row for row in transaction.list_memories_of(*where, since=since)}
     if found:
-        transaction.delete_memories_of(head.namespace_id, session_id, now=now)
+        transaction.delete_memories_of(*where, now=now, since=since)
         gone = Size(-len(found), -sum(len(row.content.encode()) for row in found.values()))
         # The head as it is by now: whoever deletes the session has moved it on.
         head = handle.lock(transaction)

@@ -30,6 +30,7 @@ Pure: no rows, no clock. `tests/unit/test_ranking.py` has a table of examples.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from math import log
 from typing import Final, TypeVar
 
@@ -147,9 +148,11 @@ def newest_of(
     return [to_memory(row) for row in rows]
 
 
-def seen_by(session_id: str, user_id: str | None, *, scope: str = "visible") -> MemoryFilter:
+def seen_by(
+    session_id: str, user_id: str | None, *, since: datetime | None = None, scope: str = "visible"
+) -> MemoryFilter:
     """Returns what a session sees: its own, its user's, and what belongs to nobody."""
-    return MemoryFilter(scope=scope, session_id=session_id, owner_id=user_id)
+    return MemoryFilter(scope=scope, session_id=session_id, since=since, owner_id=user_id)
 
 
 def place_of(row: MemoryRow) -> MemoryPlace:

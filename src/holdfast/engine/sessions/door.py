@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Raw
 
+from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.limits import MOST, check_answer, check_limit
 from holdfast.engine.memory.plane import looking
@@ -20,7 +21,7 @@ from holdfast.engine.memory.recall import relevant, seen_by
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions import lifecycle, versioning
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.finding import check_gone, get_version, number_of
+from holdfast.engine.sessions.finding import check_gone, get_version
 from holdfast.engine.sessions.showing import to_info, to_state
 from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, find_visible, page, to_turn
 from holdfast.errors import TurnNotFound, VersionNotFound
@@ -36,6 +37,7 @@ from holdfast.model.sessions import (
     TurnRow,
     Version,
     VersionKind,
+    VersionRow,
 )
 from holdfast.operations.operation import does, takes
 from holdfast.operations.sessions import (
@@ -148,12 +150,8 @@ class Sessions(Part):
 
     @does(CompareVersions)
     def diff(self, wanted: CompareVersions) -> StateDiff:
-        session, _ = lifecycle.get(self._handle, wanted.session_id)
-        # What counts back means another as soon as somebody writes: what it means now, counts.
-        old = number_of(session, wanted.old)
-        new = session.version if wanted.new is None else number_of(session, wanted.new)
-        patch, text = versioning.compare(self._handle, session.id, old, new)
-        return StateDiff(patch, text, session.id, old, new)
+        found = versioning.compare(self._handle, wanted.session_id, wanted.old, wanted.new)
+        return StateDiff(found.patch, found.text, wanted.session_id, found.old, found.new)
 
     @does(RollbackState)
     def rollback(self, wanted: RollbackState) -> State:
@@ -215,7 +213,7 @@ class Sessions(Part):
     def get_context(self, wanted: GetContext) -> SessionContext:
         check_limit(wanted.memory_limit, takes_none=False)
         session, version = lifecycle.get(self._handle, wanted.session_id)
-        seen = seen_by(session.id, session.user_id)
+        seen = seen_by(session.id, session.user_id, since=session.created_at)
         found = relevant(self._handle, seen, query=wanted.query, most=wanted.memory_limit)
         return SessionContext(
             session_id=session.id,
@@ -243,14 +241,20 @@ class Sessions(Part):
 
     def _count_memories(self, found: builtins.list[SessionRows]) -> builtins.list[int]:
         """Returns how many memories belong to each of some sessions."""
+
+        def count(transaction: Transaction) -> builtins.list[int | None]:
+            return [
+                transaction.count_memories(each.namespace_id, each.id, since=each.created_at)
+                for each, _ in found
+            ]
+
         with self._handle.context.catalog.read() as transaction:
-            counts = [transaction.count_memories(s.namespace_id, s.id) for s, _ in found]
+            counts = count(transaction)
         if None not in counts:
-            return [count for count in counts if count is not None]
+            return [each for each in counts if each is not None]
         # A fork whose memories had no rows yet.
         with looking(self._handle) as (transaction, _):
-            again = [transaction.count_memories(s.namespace_id, s.id) for s, _ in found]
-        return [count or 0 for count in again]
+            return [each or 0 for each in count(transaction)]
 
     def _shown(
         self, session_id: str, rows: builtins.list[TurnRow], *, include_state: bool
@@ -262,7 +266,9 @@ class Sessions(Part):
         with self._handle.context.catalog.read() as transaction:
             objects = self._handle.objects_in(transaction)
 
-            def find_state(data: TurnData, number: int, given: Raw) -> dict[str, Any] | None:
+            def find_state(
+                turn: TurnRow, data: TurnData, number: int, given: Raw
+            ) -> dict[str, Any] | None:
                 if given != NOT_KEPT:
                     sizes.append(len(given))
                     check_answer(self._handle.context.limits, sizes)
@@ -274,7 +280,7 @@ class Sessions(Part):
                     if found is None:
                         check_gone(transaction, self._handle, *where, number)
                     known[place] = (0, None)
-                    if found is not None:
+                    if found is not None and _is_of(turn, found, data):
                         state = states.show(self._handle, found.state, objects)
                         known[place] = (found.bytes, state)
                 sizes.append(known[place][0])
@@ -282,3 +288,13 @@ class Sessions(Part):
                 return known[place][1]
 
             return [to_turn(self._handle, row, session_id, find_state=find_state) for row in rows]
+
+
+def _is_of(turn: TurnRow, version: VersionRow, data: TurnData) -> bool:
+    """Says whether a version is what a turn means by its number.
+
+    One that came later is of a session that got the id once the other was gone for good. It did if
+    both say so: a clock may be set back, and what says where in the journal it is may be damaged.
+    """
+    is_here = turn.stream == data.namespace_id
+    return not is_here or version.journal <= turn.journal or version.created_at <= turn.created_at

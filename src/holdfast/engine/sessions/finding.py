@@ -8,7 +8,8 @@ from datetime import datetime
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.planes.handle import Handle
-from holdfast.errors import Damaged, InvalidValue, SessionNotFound, VersionNotFound
+from holdfast.engine.sessions.bearers import bearer_of, number_of, spans_of
+from holdfast.errors import Damaged, InvalidValue, SessionNotFound
 from holdfast.ids import NamespaceId
 from holdfast.model.sessions import SessionRow, SessionRows, VersionRow
 
@@ -47,7 +48,9 @@ def check_gone(
 ) -> None:
     """Raises `Damaged` if a version that is not there is one of a session that is."""
     found = transaction.find_session(handle.tenant_id, handle.name, session_id)
-    if found is not None and found[0].namespace_id == namespace_id and number <= found[0].version:
+    if found is None or found[0].namespace_id != namespace_id:
+        return
+    if bearer_of(transaction, found[0], number) is not None:
         message = f"version {number} of session {session_id} is missing"
         raise Damaged(message)
 
@@ -58,24 +61,13 @@ def check_number(wanted: int | None) -> None:
         raise InvalidValue("a version is a number")
 
 
-def number_of(session: SessionRow, wanted: int) -> int:
-    """Returns the number of a version; a negative one counts from the newest.
-
-    Raises `VersionNotFound`.
-    """
-    number = wanted if wanted >= 0 else session.version + wanted
-    if not 0 <= number <= session.version:
-        raise VersionNotFound(session.id, wanted)
-    return number
-
-
 def get_version(transaction: Transaction, session: SessionRow, wanted: int) -> VersionRow:
     """Returns a version by its number; a negative one counts from the newest.
 
     Raises `VersionNotFound`.
     """
     check_number(wanted)
-    number = number_of(session, wanted)
+    number = number_of(session, wanted, spans_of(transaction, session))
     found = transaction.find_version(session.namespace_id, session.id, number)
     if found is None:
         message = f"version {number} of session {session.id} is missing"

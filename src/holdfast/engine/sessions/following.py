@@ -3,7 +3,8 @@
 Restore, undo, merge and import move the root of a namespace. In the same transaction each session
 that differs gets a new version with the state and the conversation that came back: its history
 only grows. A session that the new root does not hold is set aside: nobody finds it any more, by
-its id or in a list, until an undo brings it back with all of its history.
+its id or in a list, until an undo brings it back with all of its history. Where the root holds
+another session of the same id, that one has the id from then on (`bearers.py`).
 
 Each of these versions is a part of a row of the journal, as all versions are. Those rows are of a
 kind of their own, which no list shows: what moved the root has left a trace that tells of it.
@@ -19,6 +20,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.journal import chain
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.view import View
+from holdfast.engine.sessions.bearers import find_bearer, hand_over, is_same
 from holdfast.entries import Session, decode_entry
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId
@@ -131,6 +133,8 @@ def follow(
         if found is None:
             session, version = rows_of(head.namespace_id, session_id, entry, now=now, told=told)
             transaction.add_session(session)
+        elif not is_same(found[0], entry):
+            session, version = _take_over(transaction, found[0], entry, now=now, told=told)
         else:
             session, version = _go_on(found[0], entry, now=now, told=told)
             transaction.set_session(session)
@@ -217,11 +221,27 @@ def rows_of(
 def _go_on(session: SessionRow, entry: Session, *, now: datetime, told: Origin) -> SessionRows:
     number = session.version + 1
     version = _version_of(entry, number, VersionKind.RESTORE, now=now, told=told)
-    # All that the entry says: an archive may bring another session under an id of somebody's own
-    # choosing.
+    # All that the entry says: an archive may bring anything under an id of somebody's own choosing.
     shown, _ = rows_of(session.namespace_id, session.id, entry, now=now)
     origin = {"forked_from": session.forked_from, "forked_version": session.forked_version}
-    return replace(shown, version=number, **origin), version
+    return replace(shown, version=number, since=session.since, **origin), version
+
+
+def _take_over(
+    transaction: Transaction, present: SessionRow, entry: Session, *, now: datetime, told: Origin
+) -> SessionRows:
+    """Gives an id to the session of an entry, which had it before or is new; returns its rows."""
+    known = find_bearer(transaction, present, from_us(entry.created_us))
+    number = present.version + 1
+    if known is not None:
+        session, version = _go_on(
+            replace(known, version=present.version), entry, now=now, told=told
+        )
+    else:
+        session, _ = rows_of(present.namespace_id, present.id, entry, now=now)
+        session = replace(session, version=number)
+        version = _version_of(entry, number, VersionKind.FORK, now=now, told=told)
+    return hand_over(transaction, present, session), version
 
 
 def _version_of(

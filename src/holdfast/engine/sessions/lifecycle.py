@@ -12,6 +12,7 @@ from holdfast.catalog.sessions import to_both
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.memory.plane import delete_those_of
 from holdfast.engine.planes.handle import Handle, check_text
+from holdfast.engine.sessions.bearers import bearer_of, free_instant, hand_over, spans_of
 from holdfast.engine.sessions.finding import alive, find_row
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.lapsing import notice_lapsed
@@ -44,7 +45,10 @@ T = TypeVar("T")
 
 
 def create(handle: Handle, wanted: CreateSession) -> SessionRows:
-    """Makes a session, with version 0 of its state."""
+    """Makes a session, with the first version of its state.
+
+    That is version 0, or the next of an id that another had, which is gone.
+    """
     agent_id, session_id, user_id = wanted.agent_id, wanted.session_id, wanted.user_id
     parts = to_parts({} if wanted.initial_state is None else wanted.initial_state)
     shown = bytes(to_object("metadata", wanted.metadata)).decode()
@@ -54,19 +58,22 @@ def create(handle: Handle, wanted: CreateSession) -> SessionRows:
     check_texts(agent=agent_id, user=user_id)
 
     def compute(draft: Draft) -> SessionRows:
-        aside = None if session_id is None else _find_aside(draft, session_id)
-        number = 0 if aside is None else aside.version + 1
+        gone = None if session_id is None else _find_gone(draft, session_id)
+        number, created_at = 0, draft.now
+        if gone is not None:
+            number, created_at = gone.version + 1, free_instant(draft.transaction, gone, draft.now)
         expires_at = _expiry(draft.now, wanted.ttl_seconds)
         details = {"agent_id": agent_id, "user_id": user_id, "version": number}
-        if aside is not None and shortens(handle, expires_at, aside.expires_at):
-            expires_at, details[TERMS_KEPT] = aside.expires_at, 1
+        is_aside = gone is not None and gone.deleted_at is None
+        if gone is not None and is_aside and shortens(handle, expires_at, gone.expires_at):
+            expires_at, details[TERMS_KEPT] = gone.expires_at, 1
         session = SessionRow(
             namespace_id=draft.head.namespace_id,
             id=chosen,
             agent_id=agent_id,
             user_id=user_id,
             metadata=shown,
-            created_at=draft.now,
+            created_at=created_at,
             updated_at=draft.now,
             expires_at=expires_at,
             version=number,
@@ -81,9 +88,17 @@ def create(handle: Handle, wanted: CreateSession) -> SessionRows:
             kind=VersionKind.CREATED,
             trace_id=trace_id,
             is_chosen=session_id is not None,
+            before=gone,
         )
 
-    return write(handle, compute, ahead=parts)
+    try:
+        return write(handle, compute, ahead=parts)
+    except SessionExists:
+        # One whose time is over is out of reach, and may yet have to be ended.
+        if read(handle, partial(_find_or_miss, handle, chosen, handle.context.clock())):
+            raise
+        notice_lapsed(handle.context, handle.tenant_id)
+        return write(handle, compute, ahead=parts)
 
 
 def add(
@@ -94,8 +109,12 @@ def add(
     kind: VersionKind,
     trace_id: str | None,
     is_chosen: bool = False,
+    before: SessionRow | None = None,
 ) -> SessionRows:
-    """Writes a new session with its first version; somebody may have chosen its id."""
+    """Writes a new session with its first version.
+
+    Somebody may have chosen its id, and another may have had that `before`.
+    """
     stored = parts if isinstance(parts, StoredState) else draft.store(parts)
     version = VersionRow(
         number=session.version,
@@ -107,20 +126,19 @@ def add(
         created_at=draft.now,
         trace_id=trace_id,
     )
-    if is_chosen:
-        if session.version:
-            draft.transaction.set_session(session)
-        elif not draft.transaction.add_session(session):
-            raise SessionExists(session.id)
+    if before is not None:
+        session = hand_over(draft.transaction, before, session)
+    elif is_chosen and not draft.transaction.add_session(session):
+        raise SessionExists(session.id)
     draft.made, draft.has_row = version, is_chosen
     draft.put(session, version, old=None)
     return session, version
 
 
-def _find_aside(draft: Draft, session_id: str) -> SessionRow | None:
-    """Returns a session of this id that was set aside; raises `SessionExists` for any other.
+def _find_gone(draft: Draft, session_id: str) -> SessionRow | None:
+    """Returns a session of this id that is gone, if there was one; raises `SessionExists`.
 
-    Its history goes on: an undo brings it back.
+    It was deleted or is over, or a restore has set it aside.
     """
     transaction, handle = draft.transaction, draft.handle
     if transaction.is_lagging(draft.head.namespace_id):
@@ -128,7 +146,7 @@ def _find_aside(draft: Draft, session_id: str) -> SessionRow | None:
     known = transaction.find_session(handle.tenant_id, handle.name, session_id)
     if known is None:
         return None
-    if known[0].is_present or known[0].deleted_at is not None:
+    if known[0].is_present:
         raise SessionExists(session_id)
     return known[0]
 
@@ -204,9 +222,7 @@ def delete(handle: Handle, wanted: DeleteSession) -> None:
         draft.transaction.set_session(gone)
         if session.is_present:
             draft.remove(session, version)
-        gone_with = delete_those_of(
-            draft.transaction, handle, draft.head, session.id, now=draft.now
-        )
+        gone_with = delete_those_of(draft.transaction, handle, draft.head, session, now=draft.now)
         details = {"reason": reason, "turn_count": session.turns, "memory_count": gone_with}
         draft.note(gone, "session.deleted", details)
 
@@ -304,17 +320,34 @@ def lineage(handle: Handle, session_id: str) -> Lineage:
 
 
 def _lineage(transaction: Transaction, handle: Handle, session: SessionRow, depth: int) -> Lineage:
-    ancestors, above = list[str](), session.forked_from
-    while above is not None and above not in ancestors:
-        ancestors.append(above)
-        found = transaction.find_session(handle.tenant_id, handle.name, above)
-        above = None if found is None else found[0].forked_from
-    below = list[Lineage]()
+    ancestors, last = list[str](), session
+    while last is not None and last.forked_from is not None and last.forked_from not in ancestors:
+        ancestors.append(last.forked_from)
+        last = _origin(transaction, handle, last)
+    below, own = list[Lineage](), spans_of(transaction, session)
     for name in transaction.forks_of(session.namespace_id, session.id):
         found = transaction.find_session(handle.tenant_id, handle.name, name)
-        if found is not None and found[0].is_present and depth < MAX_DEPTH:
+        if found is None or not found[0].is_present or depth >= MAX_DEPTH:
+            continue
+        # Others that had the id may have been forked, too.
+        if _is_of(found[0], session) and any(found[0].forked_version in span for span in own):
             below.append(_lineage(transaction, handle, found[0], depth + 1))
     return Lineage(session.id, session.forked_from, session.forked_version, ancestors, below)
+
+
+def _origin(transaction: Transaction, handle: Handle, fork: SessionRow) -> SessionRow | None:
+    """Returns the session that a fork goes on from, if anything is known of it still."""
+    name = fork.forked_from or ""
+    found = transaction.find_session(handle.tenant_id, handle.name, name)
+    if found is None or fork.forked_version is None:
+        return None
+    origin = bearer_of(transaction, found[0], fork.forked_version)
+    return origin if origin is not None and _is_of(fork, origin) else None
+
+
+def _is_of(fork: SessionRow, origin: SessionRow) -> bool:
+    """Says whether a fork can be of a session: not of one that began later."""
+    return fork.created_at >= origin.created_at
 
 
 def _cursor(handle: Handle, session_id: str) -> tuple[int, str]:

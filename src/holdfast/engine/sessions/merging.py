@@ -34,6 +34,8 @@ def merge_session(
         session_of(data) for data in (conflict.base, conflict.ours, conflict.theirs)
     )
     all_three = (base, ours, theirs)
+    if len({each.created_us for each in all_three}) > 1:
+        return None  # Not one session, but several that have had its id.
     try:
         branch, turns = _pick(*((each.branch, each.turns) for each in all_three))
         expires_us = _pick(*(each.expires_us for each in all_three))

@@ -21,11 +21,13 @@ from itertools import groupby
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.catalog.upkeep import Ended
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.chain import append
 from holdfast.engine.objects.reachable import iter_entries, root_ids
 from holdfast.engine.objects.reader import Objects
+from holdfast.engine.sessions.bearers import let_go
 from holdfast.engine.sessions.following import session_of
 from holdfast.engine.sessions.lapsing import MOST, end_lapsed
 from holdfast.ids import NamespaceId, ObjectId, TenantId
@@ -35,8 +37,6 @@ from holdfast.model.sessions import BranchRow
 BATCH: Final = 1000
 SESSIONS: Final = 100
 """Branches and sessions deleted in one transaction: a writer never waits long for its turn."""
-
-Ended = tuple[NamespaceId, str]
 
 
 def purge(context: Context, tenant_id: TenantId) -> None:
@@ -48,7 +48,7 @@ def purge(context: Context, tenant_id: TenantId) -> None:
         ended = transaction.ended_sessions(tenant_id, before=before)
         if ended:
             held.look(transaction)
-    loose = [each for each in ended if each[1].encode() not in held.sessions]
+    loose = [each for each in ended if not held.holds(each)]
     for namespace_id, group in groupby(loose, key=lambda each: each[0]):
         chosen = [*group]
         for at in range(0, len(chosen), SESSIONS):
@@ -66,9 +66,14 @@ class SessionsInUse:
     def __init__(self, context: Context, tenant_id: TenantId) -> None:
         self._context, self._tenant_id = context, tenant_id
         self._seen: set[ObjectId] = {EMPTY_MAP}
-        self.sessions: set[bytes] = set()
+        self._sessions: set[tuple[bytes, int]] = set()
         self.branches: dict[str, int] = {}
         """With the most turns of each that anything shows."""
+
+    def holds(self, session: Ended) -> bool:
+        """Says whether something of what was seen holds a session."""
+        _, session_id, began_us = session
+        return (session_id.encode(), began_us) in self._sessions
 
     def look(self, transaction: Transaction) -> None:
         """Adds what this transaction sees."""
@@ -91,7 +96,7 @@ class SessionsInUse:
 
     def _hold(self, key: bytes, data: bytes) -> None:
         entry = session_of(data)
-        self.sessions.add(key)
+        self._sessions.add((key, entry.created_us))
         if entry.turns:
             self.branches[entry.branch] = max(entry.turns, self.branches.get(entry.branch, 0))
 
@@ -112,13 +117,12 @@ def _purge_sessions(
             return
         held.look(transaction)
         still = transaction.ended_sessions(head.tenant_id, before=before)
-        gone = [
-            each[1] for each in still if each in chosen and each[1].encode() not in held.sessions
-        ]
-        for session_id in gone:
-            transaction.purge_session(namespace_id, session_id)
+        gone = [each for each in still if each in chosen and not held.holds(each)]
+        for each in gone:
+            let_go(transaction, *each)
         if gone:
-            told = trace_of_namespace("session.purged", head.name, sessions=gone)
+            ids = [session_id for _, session_id, _ in gone]
+            told = trace_of_namespace("session.purged", head.name, sessions=[*dict.fromkeys(ids)])
             append(transaction, context, head, told)
 
 

@@ -17,6 +17,7 @@ from holdfast.display import Part
 from holdfast.engine.core.limits import check_limit
 from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.planes.view import View
+from holdfast.engine.sessions.bearers import find_bearer, spans_of
 from holdfast.engine.sessions.following import rows_of, session_of
 from holdfast.engine.sessions.lifecycle import matches
 from holdfast.engine.sessions.showing import to_info, to_state
@@ -125,15 +126,15 @@ class SessionsReader(Part):
         self, transaction: Transaction, session: SessionRow, version: VersionRow
     ) -> SessionRows:
         """Returns a session with what its rows know: which version it was, and its origin."""
-        known = transaction.find_version_at(
-            session.namespace_id,
-            session.id,
-            state=version.state,
-            at=self._snapshot.created_at,
-        )
         row = transaction.find_session(self._handle.tenant_id, self._handle.name, session.id)
-        version = known or version
-        origin = None if row is None else row[0]
+        origin = None if row is None else find_bearer(transaction, row[0], session.created_at)
+        at, known = self._snapshot.created_at, list[VersionRow]()
+        for span in [] if origin is None else spans_of(transaction, origin):
+            place = session.namespace_id, session.id, span
+            found = transaction.find_version_at(*place, state=version.state, at=at)
+            known += [] if found is None else [found]
+        then = [each for each in known if each.created_at <= at]
+        version = (then[-1:] or known[:1] or [version])[0]
         session = replace(
             session,
             updated_at=version.created_at,

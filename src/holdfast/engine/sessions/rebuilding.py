@@ -33,7 +33,7 @@ def rebuild(transaction: Transaction, handle: Handle, head: Head) -> tuple[int, 
         held = {key.decode("utf-8", "replace"): session_of(data) for key, data in view.iterate()}
     except (Damaged, VaultTooNew):
         return 0, []  # What the plane lacks is named, and it says nothing then.
-    count, lost = 0, list[str]()
+    count, lost = transaction.mend_formers(head.namespace_id)
     for row in transaction.damaged_sessions(head.namespace_id):
         if transaction.mend_session(row):
             count += 1
@@ -65,7 +65,12 @@ def _present(
     if newest is None:
         return None
     session, _ = rows_of(head.namespace_id, session_id, entry, now=newest.created_at)
-    return _told(transaction, head, replace(session, version=newest.number))
+    session = replace(session, version=newest.number)
+    earlier = transaction.former_sessions(head.namespace_id, session_id)
+    if not earlier:
+        return _told(transaction, head, session)
+    # What the journal says of the id may be said of those that had it before.
+    return replace(session, since=earlier[-1].version + 1)
 
 
 def _rebuild_ended(transaction: Transaction, head: Head, session_id: str) -> None:
@@ -82,7 +87,8 @@ def _ended(transaction: Transaction, head: Head, session_id: str) -> SessionRow 
     """
     newest = _newest(transaction, head, session_id)
     begun = _whole(transaction.traces_of(head, session_id, oldest_first=True))
-    if newest is None or begun is None:
+    earlier = transaction.former_sessions(head.namespace_id, session_id)
+    if newest is None or begun is None or earlier:
         return None
     session = SessionRow(
         namespace_id=head.namespace_id,

@@ -59,6 +59,8 @@ def _find_in_histories(transaction: Transaction, head: Head) -> Iterator[Defect]
     # Also of those that have ended, which no plane holds.
     for row in transaction.damaged_sessions(head.namespace_id):
         yield f"sessions: {row.id}", "its row is not what was written"
+    for session_id in transaction.damaged_formers(head.namespace_id):
+        yield f"sessions: {session_id}", "the row of one that had its id before is damaged"
     for session_id in transaction.broken_histories(head.namespace_id):
         yield f"sessions: {session_id}", "its history is not whole"
     for session_id, number, is_whole in transaction.iter_versions(

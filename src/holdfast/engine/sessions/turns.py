@@ -48,7 +48,9 @@ class TurnData(msgspec.Struct, omit_defaults=True):
 State = dict[str, Any]
 
 
-def _no_state(_data: TurnData, _version: int, _given: msgspec.Raw, /) -> State | None:
+def _no_state(
+    _turn: TurnRow, _data: TurnData, _version: int, _given: msgspec.Raw, /
+) -> State | None:
     """Returns None: who did not ask for states gets none."""
 
 
@@ -185,7 +187,7 @@ def to_turn(
     row: TurnRow,
     session_id: str,
     *,
-    find_state: Callable[[TurnData, int, msgspec.Raw], State | None] = _no_state,
+    find_state: Callable[[TurnRow, TurnData, int, msgspec.Raw], State | None] = _no_state,
 ) -> Turn:
     """Returns a turn as users see it; with `find_state`, with the states before and after it."""
     data = data_of(row)
@@ -200,8 +202,8 @@ def to_turn(
         created_at=row.created_at,
         version_before=data.before,
         version_after=data.after,
-        state_before=find_state(data, data.before, data.given_before),
-        state_after=find_state(data, data.after, data.given_after),
+        state_before=find_state(row, data, data.before, data.given_before),
+        state_after=find_state(row, data, data.after, data.given_after),
     )
 
 

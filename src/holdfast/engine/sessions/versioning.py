@@ -1,8 +1,8 @@
 """A session's state changes by versions, and going back is one more of them."""
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
 from msgspec import Raw
 
@@ -13,6 +13,7 @@ from holdfast.engine.core.limits import check_answer
 from holdfast.engine.journal.chain import details_of, is_whole
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions import state as states
+from holdfast.engine.sessions.bearers import spans_of
 from holdfast.engine.sessions.finding import check_number, get_version
 from holdfast.engine.sessions.following import Keeping, keep_conversation
 from holdfast.engine.sessions.lifecycle import get, read
@@ -169,15 +170,26 @@ def history(
     """Returns versions above a number, oldest first."""
     session, _ = get(handle, session_id)
     key = (session.namespace_id, session.id)
-    rows = read(
-        handle,
-        lambda transaction, _: transaction.list_traced_versions(
-            handle.tenant_id, *key, after=since, most=limit
-        ),
-    )
+
+    def ask(transaction: Transaction, _head: object) -> tuple[list[range], list[Row]]:
+        rows, spans = list[Row](), spans_of(transaction, session)
+        for span in spans:
+            rows += transaction.list_traced_versions(
+                handle.tenant_id,
+                *key,
+                after=max(since, span.start - 1),
+                before=span.stop,
+                most=limit - len(rows),
+            )
+        return spans, rows
+
+    spans, rows = read(handle, ask) or ([], [])
     known, checked = handle.context.lately.checked, partial(_checked, *key)
-    found = [known((*key, row[0]), row, checked) for row in rows or []]
-    _check_gaps(session, [row for row, _, _ in found], since=since, limit=limit)
+    found = [known((*key, row[0]), row, checked) for row in rows]
+    own = (number for span in spans for number in span[max(since + 1 - span.start, 0) :])
+    if [row.number for row, _, _ in found] != [*islice(own, limit)]:
+        message = f"the history of session {session.id} is not whole"
+        raise Damaged(message)
     if include_state:
         check_answer(handle.context.limits, (row.bytes for row, _, _ in found))
     return [
@@ -188,7 +200,7 @@ def history(
             created_at=row.created_at,
             turn_count=row.turns,
             target=row.target,
-            reasoning=why or (None if row.number else _why_begun(session, row)),
+            reasoning=why or (_why_begun(session, row) if row.number == spans[0].start else None),
             actor=actor,
             trace_id=row.trace_id,
         )
@@ -211,28 +223,29 @@ def _checked(
     return version, told.get("reasoning") or told.get("reason"), trace.actor
 
 
-def _check_gaps(session: SessionRow, rows: Sequence[VersionRow], *, since: int, limit: int) -> None:
-    """Raises `Damaged` if a list of versions leaves one out."""
-    first = max(since + 1, 0)
-    last = first + len(rows) if len(rows) == limit else max(first + len(rows), session.version + 1)
-    if [row.number for row in rows] != [*range(first, last)]:
-        message = f"the history of session {session.id} is not whole"
-        raise Damaged(message)
+class Compared(NamedTuple):
+    """What leads from one version to another: as JSON Patch, and as text."""
+
+    patch: Patch
+    text: str
+    old: int
+    new: int
 
 
-def compare(handle: Handle, session_id: str, old: int, new: int) -> tuple[Patch, str]:
-    """Returns what leads from one version to another: as JSON Patch, and as text."""
-    session, _ = get(handle, session_id)
+def compare(handle: Handle, session_id: str, old: int, new: int | None) -> Compared:
+    """Compares two versions, or one with the newest."""
+    session, newest = get(handle, session_id)
 
     def ask(transaction: Transaction, _head: object) -> tuple[VersionRow, VersionRow]:
-        return get_version(transaction, session, old), get_version(transaction, session, new)
+        other = newest if new is None else get_version(transaction, session, new)
+        return get_version(transaction, session, old), other
 
     found = read(handle, ask)
     if found is None:
         raise VersionNotFound(session_id, old)
     one, other = (states.weigh(handle, row.state) for row in found)
     patched = make_patch(one, other)
-    return patched.patch, to_text(one, patched)
+    return Compared(patched.patch, to_text(one, patched), *(row.number for row in found))
 
 
 def _why_begun(session: SessionRow, first: VersionRow) -> str:

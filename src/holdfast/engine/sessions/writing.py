@@ -387,7 +387,9 @@ def get_locked(draft: Draft, session_id: str) -> SessionRows:
 
 def get_wanted(draft: Draft, session: SessionRow, wanted: int) -> VersionRow:
     """Returns the version that the write was told of; raises `VersionNotFound`."""
-    if draft.opened is not None and draft.opened.wanted is not None:
+    # Where others had the id before, it may be theirs.
+    is_all = session.since is None
+    if is_all and draft.opened is not None and draft.opened.wanted is not None:
         return draft.opened.wanted
     return get_version(draft.transaction, session, wanted)
 

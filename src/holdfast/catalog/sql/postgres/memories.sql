@@ -50,7 +50,8 @@ WHERE namespace_id = :namespace_id AND deleted_at IS NULL
 
 -- name: unindex_memories_of
 UPDATE memories SET words = NULL
-WHERE namespace_id = :namespace_id AND session_id = :session_id AND deleted_at IS NULL
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND created_at + 0 >= :since
+  AND deleted_at IS NULL
 
 -- name: unindex_memories
 UPDATE memories SET words = NULL WHERE namespace_id = :namespace_id AND words IS NOT NULL
@@ -63,7 +64,8 @@ WHERE m.namespace_id = :namespace_id AND m.created_at <= :before_at
   AND m.deleted_at IS NULL
   AND m.is_searchable >= :searchable
   AND (:scope = 'all'
-       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT))
+       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT)
+           AND m.created_at >= :since)
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
        OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
   AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))
@@ -96,7 +98,8 @@ WHERE m.words @@ CAST((
        FROM jsonb_array_elements_text(CAST(:words AS JSONB)) AS given (word)) AS TSQUERY)
   AND m.namespace_id + 0 = :namespace_id
   AND (:scope = 'all'
-       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT))
+       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT)
+           AND m.created_at >= :since)
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
        OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
   AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))
@@ -111,7 +114,8 @@ SELECT m.created_at, m.id, m.number, m.embedding FROM memories m
 WHERE m.namespace_id = :namespace_id AND m.number > :after AND m.embedding IS NOT NULL
   AND m.is_searchable = 1 AND m.deleted_at IS NULL
   AND (:scope = 'all'
-       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT))
+       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT)
+           AND m.created_at >= :since)
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
        OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
   AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))

@@ -47,6 +47,7 @@ WHERE namespace_id = :namespace_id AND deleted_at IS NULL
 INSERT INTO memory_index (memory_index, rowid, words)
 SELECT 'delete', t.number, t.words FROM memory_texts t JOIN memories m ON m.number = t.number
 WHERE m.namespace_id = :namespace_id AND m.session_id = :session_id
+  AND m.created_at + 0 >= :since
 
 -- name: unindex_memories
 INSERT INTO memory_index (memory_index, rowid, words)
@@ -61,7 +62,8 @@ WHERE m.namespace_id = :namespace_id AND m.created_at <= :before_at
   AND m.deleted_at IS NULL
   AND +m.is_searchable >= :searchable
   AND (:scope = 'all'
-       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT))
+       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT)
+           AND m.created_at >= :since)
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
        OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
   AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))
@@ -94,7 +96,8 @@ WHERE memory_index MATCH (
        FROM json_each(:words))
   AND m.namespace_id = :namespace_id
   AND (:scope = 'all'
-       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT))
+       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT)
+           AND m.created_at >= :since)
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
        OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
   AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))
@@ -109,7 +112,8 @@ SELECT m.created_at, m.id, m.number, m.embedding FROM memories m
 WHERE m.namespace_id = :namespace_id AND m.number > :after AND m.embedding IS NOT NULL
   AND m.is_searchable = 1 AND m.deleted_at IS NULL
   AND (:scope = 'all'
-       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT))
+       OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT)
+           AND m.created_at >= :since)
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
        OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
   AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))

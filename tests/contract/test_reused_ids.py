@@ -1,0 +1,336 @@
+"""An id that is used again begins anew, on both catalogs: nobody sees, or loses, what is another's.
+
+Ann had a session `late`, and it is gone; Bob makes one with the same id.
+"""
+
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.catalog.hashing import digest_of, to_seal
+from holdfast.catalog.rows import SESSION
+from holdfast.engine.namespace import Namespace
+from holdfast.errors import (
+    Damaged,
+    MergeConflict,
+    SessionExists,
+    SessionNotFound,
+    TurnNotFound,
+    VersionNotFound,
+)
+from holdfast.model.sessions import VersionKind
+from holdfast.testing.clocks import Watch
+from holdfast.testing.damaged import run_in
+
+Open = Callable[[], holdfast.Holdfast]
+HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+
+
+@pytest.fixture
+def clock() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def vault(opener: Open) -> holdfast.Holdfast:
+    return opener()
+
+
+@pytest.fixture
+def agent(vault: holdfast.Holdfast) -> Namespace:
+    agent = vault.namespace("alice")
+    agent.snapshot("empty")
+    return agent
+
+
+def begin(agent: Namespace, who: str, **more: Any) -> str:
+    """Makes the session of somebody, with all that one can have; returns the id of its turn."""
+    sessions = agent.sessions
+    sessions.create("a", session_id="late", user_id=who, initial_state={"of": who}, **more)
+    turn = sessions.add_turn("late", f"by {who}", "yes", state_after={"of": who, "said": 1})
+    agent.entities.create("late", entity_type="dog", entity_id="1", attributes={"of": who})
+    return turn.id
+
+
+def by_restore(agent: Namespace) -> None:
+    agent.restore(agent.timeline()[-1])
+
+
+def by_deletion(agent: Namespace) -> None:
+    agent.snapshot("before it goes")
+    agent.sessions.delete("late")
+
+
+WAYS = {"a restore": by_restore, "deletion": by_deletion}
+
+
+def seen(agent: Namespace) -> tuple[list[int], set[str], list[str], list[Any]]:
+    """Returns the numbers of versions, whose states, turns and entities they are."""
+    versions = agent.sessions.history("late")
+    states = [each.state["of"] for each in versions if each.state]
+    turns = agent.sessions.list_turns("late", include_state=True, limit=None)
+    for turn in turns:
+        states += [each["of"] for each in (turn.state_before, turn.state_after) if each]
+    entities = [each.attributes["of"] for each in agent.entities.list(session_id="late")]
+    return (
+        [each.number for each in versions],
+        {*states},
+        [turn.input.content for turn in turns],
+        entities,
+    )
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_who_gets_an_id_sees_nothing_of_who_had_it(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch, way: str
+) -> None:
+    said = begin(agent, "ann")
+    fork = agent.sessions.fork("late")
+    WAYS[way](agent)
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    sessions = agent.sessions
+    assert seen(agent) == ([2, 3], {"bob"}, ["by bob"], ["bob"])
+    for number in (0, 1, -2, -3):
+        with pytest.raises(VersionNotFound):
+            sessions.get_state("late", version=number)
+        with pytest.raises(VersionNotFound):
+            sessions.diff("late", number)
+        with pytest.raises(VersionNotFound):
+            sessions.rollback("late", number, conversation=True)
+        with pytest.raises(VersionNotFound):
+            sessions.fork("late", number, include_turns=True)
+    assert sessions.get_state("late", version=-1).state == {"of": "bob"}
+    with pytest.raises(TurnNotFound):
+        sessions.get_turn("late", said)
+    assert sessions.lineage("late").forks == []
+    assert [turn.input.content for turn in sessions.get_context("late").recent_turns] == ["by bob"]
+    assert fork.id not in str(sessions.get("late"))
+    shown = agent.at(agent.snapshot("bob's")).sessions.get("late")
+    assert (shown.version, shown.state["of"]) == (3, "bob")
+    assert vault.verify().faults == []
+
+
+def test_whoever_an_undo_brings_back_has_its_own_again(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch
+) -> None:
+    begin(agent, "ann")
+    hers = agent.snapshot("ann's")
+    by_restore(agent)
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    his = agent.snapshot("bob's")
+    for _ in range(2):
+        clock.wait(HOUR)
+        agent.restore(hers)
+        numbers, *known = seen(agent)
+        assert (numbers[:2], known) == ([0, 1], [{"ann"}, ["by ann"], ["ann"]])
+        assert agent.sessions.get("late").user_id == "ann"
+        assert agent.sessions.get_state("late", version=-len(numbers) + 1).version == 0
+        with pytest.raises(VersionNotFound):
+            agent.sessions.rollback("late", 2)
+        assert agent.at(his).sessions.get("late").version == 3
+        assert vault.verify().faults == []
+        clock.wait(HOUR)
+        agent.undo()
+        numbers, *known = seen(agent)
+        assert (numbers[:2], known) == ([2, 3], [{"bob"}, ["by bob"], ["bob"]])
+        assert agent.at(hers).sessions.get("late").version == 1
+    assert [each.kind for each in agent.sessions.history("late")] == [
+        *(VersionKind.CREATED, VersionKind.TURN, VersionKind.RESTORE, VersionKind.RESTORE)
+    ]
+    assert vault.verify().faults == []
+
+
+@pytest.mark.parametrize("is_looked_at", [True, False])
+def test_an_id_is_free_as_soon_as_its_session_is_over(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch, is_looked_at: bool
+) -> None:
+    begin(agent, "ann", ttl_seconds=60)
+    agent.memory.add("Ann has a dog", session_id="late")
+    clock.wait(HOUR)
+    if is_looked_at:
+        with pytest.raises(SessionNotFound):
+            agent.sessions.get("late")
+    begin(agent, "bob")
+    with pytest.raises(SessionExists):
+        agent.sessions.create("a", session_id="late")
+    assert seen(agent) == ([2, 3], {"bob"}, ["by bob"], ["bob"])
+    assert agent.sessions.get("late").memory_count == 0
+    assert agent.sessions.get_context("late").memories == []
+    agent.sessions.delete("late")
+    assert [each.content for each in agent.memory.list(user_id="ann")] == ["Ann has a dog"]
+    assert vault.verify().faults == []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_erasing_a_user_leaves_who_has_the_id_alone(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch, way: str
+) -> None:
+    begin(agent, "ann")
+    WAYS[way](agent)
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    agent.memory.add("Bob has a cat", session_id="late")
+    his = agent.snapshot("bob is here")
+    traces = len(agent.traces.list(user_id="bob"))
+    done = vault.erasures.user("ann")
+    assert (done.removed["sessions"], done.removed["versions"]) == (1, 2)
+    assert done.removed["entities"] == 1
+    assert seen(agent) == ([2, 3], {"bob"}, ["by bob"], ["bob"])
+    assert agent.sessions.get("late").memory_count == 1
+    assert agent.at(his).sessions.get("late").state["of"] == "bob"
+    assert len(agent.traces.list(user_id="bob")) == traces
+    assert agent.traces.list(user_id="ann") == []
+    users = {each.user_id for shot in agent.timeline() for each in agent.at(shot).sessions.list()}
+    assert users == {"bob"}
+    assert vault.verify().faults == []
+    # And the other way round: what is left of the id is nobody's.
+    assert vault.erasures.user("bob").removed["sessions"] == 1
+    assert agent.sessions.create("a", session_id="late").version == 0
+    assert vault.verify().faults == []
+
+
+def test_erasing_who_has_an_id_now_leaves_who_had_it_to_an_undo(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch
+) -> None:
+    begin(agent, "ann")
+    hers = agent.snapshot("ann's")
+    agent.sessions.delete("late")
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    assert vault.erasures.user("bob").removed["versions"] == 2
+    with pytest.raises(SessionNotFound):
+        agent.sessions.get("late")
+    assert agent.sessions.list() == []
+    assert vault.verify().faults == []
+    agent.restore(hers)
+    assert seen(agent) == ([0, 1, 2], {"ann"}, ["by ann"], ["ann"])
+    assert vault.verify().faults == []
+
+
+def test_erasing_a_session_takes_all_that_had_its_id_and_counts_them(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch
+) -> None:
+    begin(agent, "ann")
+    by_restore(agent)
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    done = vault.erasures.session("alice", "late")
+    removed = [done.removed[each] for each in ("sessions", "versions", "entities")]
+    assert removed == [2, 4, 2]
+    assert all(agent.at(each).sessions.list() == [] for each in agent.timeline())
+    assert agent.traces.list(session_id="late") == []
+    assert vault.verify().faults == []
+
+
+def test_a_session_that_is_gone_for_good_takes_nobody_with_it(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch
+) -> None:
+    """Neither by collection, nor when the journal alone still knows whose it was."""
+    begin(agent, "ann")
+    agent.sessions.delete("late")
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    clock.wait(8 * DAY)
+    vault.collect()
+    assert seen(agent) == ([2, 3], {"bob"}, ["by bob"], ["bob"])
+    agent.sessions.delete("late")
+    clock.wait(8 * DAY)
+    vault.collect()
+    begin(agent, "cid")
+    assert seen(agent) == ([0, 1], {"cid"}, ["by cid"], ["cid"])
+    for user in ("ann", "bob"):
+        vault.erasures.user(user)
+        assert agent.traces.list(user_id=user) == []
+    assert seen(agent) == ([0, 1], {"cid"}, ["by cid"], ["cid"])
+    assert len(agent.traces.list(user_id="cid")) == 3
+    assert vault.verify().faults == []
+
+
+def test_two_sessions_of_one_id_are_not_merged_into_one(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch
+) -> None:
+    begin(agent, "ann")
+    fork = agent.fork("fork")
+    fork.sessions.delete("late")
+    clock.wait(HOUR)
+    begin(fork, "bob")
+    agent.sessions.update_state("late", {"more": 1})
+    with pytest.raises(MergeConflict):
+        agent.merge(fork)
+    agent.merge(fork, prefer="theirs")
+    assert seen(agent)[:3] == ([3], {"bob"}, ["by bob"])
+    agent.undo()
+    assert seen(agent)[:3] == ([0, 1, 2, 4], {"ann"}, ["by ann"])
+    assert vault.verify().faults == []
+
+
+def test_a_flipped_bit_of_who_had_an_id_is_told_and_put_back(
+    vault: holdfast.Holdfast,
+    agent: Namespace,
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    clock: Watch,
+) -> None:
+    begin(agent, "ann")
+    by_restore(agent)
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    where = place_of(request, tmp_path)
+    run_in(where, "UPDATE former_sessions SET version = version + 4")
+    with pytest.raises(Damaged):
+        agent.sessions.history("late")
+    with pytest.raises(Damaged):
+        agent.sessions.rollback("late", 2)
+    assert "sessions: late" in str(vault.verify().faults)
+    vault.repair()
+    assert vault.verify().faults == []
+    assert seen(agent) == ([2, 3], {"bob"}, ["by bob"], ["bob"])
+
+
+def place_of(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Returns where the catalog is."""
+    if "postgres" in request.node.callspec.id:
+        return request.getfixturevalue("postgres_url")
+    return tmp_path / "vault"
+
+
+def test_what_an_older_version_has_mixed_is_parted_when_a_vault_is_opened(
+    opener: Open, request: pytest.FixtureRequest, tmp_path: Path, clock: Watch
+) -> None:
+    vault = opener()
+    agent = vault.namespace("alice")
+    agent.snapshot("empty")
+    begin(agent, "ann")
+    hers = agent.snapshot("ann's")
+    by_restore(agent)
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    wanted = agent.sessions.history("late")
+    vault.close()
+    where = place_of(request, tmp_path)
+    # As format 35 had it: one row, and all versions are its own.
+    for statement in (
+        "DROP TABLE former_sessions",
+        "DROP TABLE former_entities",
+        "ALTER TABLE sessions DROP COLUMN since",
+        "DELETE FROM migrations WHERE number = 36",
+    ):
+        run_in(where, statement)
+    columns = ", ".join(SESSION.columns[:-2])
+    (row,) = run_in(where, f"SELECT {columns} FROM sessions")
+    run_in(where, "UPDATE sessions SET seal = ?", to_seal(digest_of(row)))
+    vault = opener()
+    agent = vault.namespace("alice")
+    assert agent.sessions.history("late") == wanted
+    assert vault.verify().faults == []
+    agent.restore(hers)
+    assert seen(agent)[:3] == ([0, 1, 4], {"ann"}, ["by ann"])
+    assert vault.erasures.user("bob").removed["versions"] == 2
+    assert seen(agent)[:3] == ([0, 1, 4], {"ann"}, ["by ann"])
+    assert vault.verify().faults == []
