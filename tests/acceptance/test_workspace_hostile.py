@@ -36,6 +36,7 @@ from holdfast.entries import Directory, Entry, Inline, InlineTwin, Link, encode_
 from holdfast.model.basics import EMPTY_MAP, Kind, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply
+from holdfast.workspace import statcheck
 from holdfast.workspace.statindex import Row, is_unsure
 from holdfast.workspace.writing import Step, Writer
 
@@ -289,6 +290,85 @@ def two_states(place: Place) -> tuple[SnapshotInfo, SnapshotInfo]:
     (place.tree / "d/l").symlink_to("f0")
     os.link(place.tree / "d/f2", place.tree / "d/e/f2")
     return one, place.workspace.snapshot()
+
+
+RENAMES = {
+    "a folder": [("x", "z")],
+    "a folder, and another in its place": [("x", "z"), ("new", "x")],
+    "a folder to where we have been": [("x", "a/x")],
+    "a file to where we have been": [("x/f", "a/f")],
+    "a file, and another in its place": [("x/f", "x/g"), ("new/f", "x/f")],
+}
+
+
+@pytest.mark.parametrize("before", ["nothing is known", "one file is changed"])
+@pytest.mark.parametrize("renames", RENAMES.values(), ids=RENAMES)
+def test_what_is_renamed_before_any_system_call_of_a_look_is_captured_under_one_of_its_names(
+    place: Place, renames: list[tuple[str, str]], before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In Python: so that somebody can act between two of its calls.
+    monkeypatch.setattr(statcheck, "load_library", lambda: None)
+
+    def arrange() -> None:
+        for path in (*place.tree.iterdir(), place.folder / "new"):
+            shutil.rmtree(path, ignore_errors=True)
+        for name, data in (("a/f0", "a"), ("x/e/deep", "e"), ("x/f", "ours"), ("y/f0", "y")):
+            put(place.tree / name, data)
+        put(place.folder / "new/f", "new")
+        if before == "nothing is known":
+            place.workspace._directory.forget_index()  # pyright: ignore[reportPrivateUsage] - as if it was lost
+        else:
+            time.sleep(0.06)  # So that what was there is sure.
+            place.workspace.snapshot()
+            put(place.tree / "x/f", "ours, too")
+
+    def rename() -> None:
+        for old, new in renames:
+            there = place.folder if old.startswith("new") else place.tree
+            (there / old).rename(place.tree / new)
+
+    for number in itertools.count():
+        arrange()
+        want = set(contents(place.tree).values())
+        with interfering(rename, at=number) as somebody:
+            snapshot = place.workspace.snapshot()
+        at = place.workspace.namespace.at(snapshot).files
+        captured = {at.read(f.path) for f in at.list(recursive=True) if f.kind == "file"}
+        assert want <= captured, f"missing after {number} calls: {want - captured}"
+        assert not snapshot.is_partial
+        if not somebody.has_acted:
+            return
+
+
+@pytest.mark.parametrize("names", [("x", "z"), ("a/x", "b/x"), ("x/0", "x/z")])
+def test_what_is_renamed_all_the_time_is_captured_or_named(
+    place: Place, names: tuple[str, str]
+) -> None:
+    for folder in ("a", "b"):
+        (place.tree / folder).mkdir()
+    one, other = (place.tree / name for name in names)
+    for number in range(3):
+        put(place.tree / names[0].removesuffix("/0") / str(number), b"of %d" % number)
+    stop = threading.Event()
+
+    def rename() -> None:
+        while not stop.is_set():
+            one.rename(other)
+            other.rename(one)
+
+    thread = threading.Thread(target=rename)
+    thread.start()
+    try:
+        for _ in seconds(0.5):
+            snapshot = place.workspace.snapshot()
+            at = place.workspace.namespace.at(snapshot).files
+            captured = {at.read(f.path) for f in at.list(recursive=True) if f.kind == "file"}
+            is_whole = captured >= {b"of 0", b"of 1", b"of 2"}
+            assert is_whole or snapshot.is_partial, f"missing in silence: {captured}"
+    finally:
+        stop.set()
+        thread.join()
+    assert not place.workspace.snapshot().is_partial
 
 
 def test_folders_that_are_swapped_for_links_while_a_restore_writes(place: Place) -> None:

@@ -17,7 +17,8 @@ from typing import Final
 
 import msgspec
 
-from holdfast.engine.capturing.capture import Capture, Captured, Rereading
+from holdfast.engine.capturing.capture import Capture, Rereading
+from holdfast.engine.capturing.captured import Captured, take_until_still
 from holdfast.engine.capturing.folder import check_fits, identities
 from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.context import Context
@@ -207,19 +208,24 @@ class Directory:
         if self._openings is not None:
             self._heard = self._openings.listen()
         rules = self.rules(including)
-        scan = self._scan(rules, litter)
-        if stores:
-            check_fits(self.context, scan)
-        capture = Capture(
-            self.root_fd,
-            self.last,
-            sink,
-            self.context.limits,
-            progress,
-            rereading=rereading,
-            openings=self._openings,
-        )
-        captured = capture.take(scan, rules=rules.digest)
+
+        def take(known: LastLook) -> Captured:
+            is_first = known is self.last
+            scan = self._scan(known, rules, litter if is_first else None)
+            if stores:
+                check_fits(self.context, scan)
+            capture = Capture(
+                self.root_fd,
+                known,
+                sink,
+                self.context.limits,
+                progress,
+                rereading=rereading if is_first else Rereading.NONE,
+                openings=self._openings,
+            )
+            return capture.take(scan, rules=rules.digest)
+
+        captured = take_until_still(self.last, take, lambda known: self._scan(known, rules, None))
         self.coverage, self._excluded = captured.coverage, cache(captured.find_excluded)
         return captured
 
@@ -310,9 +316,9 @@ class Directory:
             self._openings.settle(IGNORE_FILE, reading.heard)
         return reading.value
 
-    def _scan(self, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
-        index = self.last.index
-        if self.last.rules != rules.digest or len(index) == 0:
+    def _scan(self, known: LastLook, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
+        index = known.index
+        if known.rules != rules.digest or len(index) == 0:
             return Scanner(self.root_fd, index, rules, litter=litter).scan(everything=True)
         only = None if litter is not None else self._hinted()
         scan = Scanner(self.root_fd, index, rules, litter=litter, doubtful=self._doubtful).scan(
