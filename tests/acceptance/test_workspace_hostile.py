@@ -9,6 +9,7 @@ import ctypes
 import itertools
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -138,6 +139,12 @@ def make_place(tmp_path: Path) -> Iterator[Callable[..., Place]]:
 @pytest.fixture
 def place(make_place: Callable[..., Place]) -> Place:
     return make_place()
+
+
+def bind_at(path: Path) -> None:
+    """Leaves a socket there; its path may be longer than sockets can say."""
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(os.path.relpath(path))
 
 
 def exchange(one: Path, other: Path) -> None:
@@ -1239,15 +1246,61 @@ def test_rules_that_cannot_be_read_do_not_keep_anybody_from_going_back(
     assert (place.tree / "kept").read_bytes() == b"2"
 
 
-@pytest.mark.parametrize("rules", [b"x" * ((1 << 20) + 1), b"!\n"], ids=["too long", "no pattern"])
-def test_rules_that_cannot_be_read_are_an_error_and_leave_no_snapshot(
-    place: Place, rules: bytes
+UNREAD: dict[str, tuple[Callable[[Path], object], str]] = {
+    "too long": (lambda path: put(path, b"*.o\n#" + b"x" * (1 << 18)), "after line 1: 262,144"),
+    "too many": (lambda path: put(path, b"*.o\n" * 1001), "after line 1000: 1,000 patterns"),
+    "no patterns": (lambda path: put(path, b"*.o\n" + b"!\n" * 30), "has 10 more lines"),
+    "a bracket": (lambda path: put(path, b"*.o\n[\n"), "line 2, leaves nothing out: a bracket"),
+}
+NO_RULES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a link": (lambda path: path.symlink_to("rules"), "it is a link, or no file"),
+    "a fifo": (os.mkfifo, "it is a link, or no file"),
+    "a folder": (lambda path: path.mkdir(), "it is a link, or no file"),
+    "a socket": (bind_at, "No such device"),
+}
+
+
+@pytest.mark.parametrize(("make", "why"), [*UNREAD.values(), *NO_RULES.values()])
+def test_what_cannot_be_read_of_the_rules_leaves_nothing_out_and_is_named(
+    place: Place, make: Callable[[Path], object], why: str
 ) -> None:
     put(place.tree / "f", b"1")
-    put(place.tree / ".holdfastignore", rules)
-    with pytest.raises(errors.Invalid):
-        place.workspace.snapshot()
-    assert place.workspace.namespace.timeline() == []
+    put(place.tree / "f.o", b"1")
+    put(place.tree / "rules", b"*\n")
+    make(place.tree / ".holdfastignore")
+    is_read = (make, why) in UNREAD.values()
+    assert why in place.workspace.status().coverage.unread_rules[-1]
+    with place.workspace.task("work"):
+        put(place.tree / "f", b"2")
+    snapshot = place.workspace.snapshot()
+    coverage = coverage_of(snapshot)
+    assert coverage is not None
+    assert not coverage.is_partial
+    assert why in coverage.unread_rules[-1]
+    assert len(coverage.unread_rules) <= 22
+    paths = place.assert_no_leak(snapshot).keys()
+    assert {"f", "rules"} <= paths
+    assert ("f.o" in paths) is not is_read
+    assert place.workspace.undo().verified
+    assert (place.tree / "f").read_bytes() == b"1"
+
+
+def test_rules_that_nobody_may_read_leave_nothing_out_and_make_the_snapshot_partial(
+    tmp_path: Path,
+) -> None:
+    as_nobody(
+        tmp_path,
+        """
+        put("f", b"1")
+        put(".holdfastignore", b"f")
+        (tree / ".holdfastignore").chmod(0)
+        snapshot = workspace.snapshot()
+        assert failed(snapshot) == [".holdfastignore"]
+        assert vault.namespace(workspace.namespace.name).at(snapshot).files.read("f") == b"1"
+        (said,) = coverage_of(snapshot).unread_rules
+        assert said == ".holdfastignore leaves nothing out: Permission denied", said
+        """,
+    )
 
 
 @pytest.mark.parametrize("pattern", ["*a" * 11 + "*ab", "**/a*" * 20 + "b", "[ab]*" * 30 + "c"])
