@@ -20,7 +20,10 @@ from holdfast.workspace.statindex import UNSURE, Folder, StatIndex
 from holdfast.workspace.steps import above
 
 LOOKS: Final = 5
-"""Times that a directory is looked at again while names change in it."""
+"""Times that a directory is looked at again while something is missed in it."""
+
+BUSY_LOOKS: Final = 2
+"""The same, while names change and nothing that was seen is missed."""
 
 MOVED: Final = "it was moved each time it was looked at"
 
@@ -105,8 +108,8 @@ def take_until_still(
     """Captures what differs from what is known, until nothing moves meanwhile."""
     captured = take(known)
     missed = dict(captured.missed)
-    for _ in range(LOOKS):
-        if not captured.is_disturbed:
+    for number in range(LOOKS):
+        if not captured.is_disturbed or (number >= BUSY_LOOKS and not missed):
             return captured
         captured = captured.followed_by(take(captured.settle(known.root)))
         missed |= captured.missed
