@@ -117,11 +117,13 @@ def take_until_still(
         return captured
     last = captured.settle(known.root)
     uncaptured = missed.keys() - set(_identities(last.index))
-    seen = dict[bytes, None]()
+    seen = dict[Identity, bytes]()
     for _ in range(LOOKS if uncaptured else 0):
-        seen |= {path: None for each, path in _sightings(scan(last)) if each in uncaptured}
+        seen |= {each: path for each, path in _sightings(scan(last)) if each in uncaptured}
     named = {omission.path for omission in captured.coverage.failed}
-    return captured.failing([path for path in seen if to_text(path) not in named])
+    return captured.failing(
+        [path for path in sorted({*seen.values()}) if to_text(path) not in named]
+    )
 
 
 def _identities(index: StatIndex) -> Iterator[Identity]:
