@@ -132,12 +132,24 @@ def test_a_port_that_is_taken_is_answered_with_another(user: User) -> None:
 def test_a_line_of_rules_that_cannot_be_read_is_named_and_can_be_commented_out(user: User) -> None:
     rules = user.project / ".holdfastignore"
     rules.write_text("ok\n[a\n")
-    message, hint = user.refused("status")
-    assert "line 2" in message
-    assert hint == "Mend that line, or make it a comment with a # before it."
+    said = "holdfast: .holdfastignore, line 2, leaves nothing out: a bracket is not closed\n"
+    for command in (["status"], ["snapshot"], ["run", "--", "true"]):
+        assert user(*command).stderr.count(said) == 1
+    (unread,) = json.loads(user.ok("status", "--json"))["coverage"]["unread_rules"]
+    assert said == f"holdfast: {unread}\n"
+    assert unread in user.ok("doctor")
+    assert user("diff").returncode == 0
     rules.write_text("ok\n#[a\n")
-    user.ok("status")
+    assert user("status").stderr == ""
     rules.unlink()
+
+
+@pytest.mark.parametrize("flag", ["--name", "--path"])
+def test_a_name_that_is_nowhere_is_told_as_it_is_typed(user: User, flag: str) -> None:
+    user.ok("snapshot")
+    message, hint = user.refused("restore", "@", flag, "nope")
+    assert "nope" in message
+    assert hint == "Names are from the directory that you are in; --path takes patterns, too."
 
 
 def test_a_binary_file_is_in_a_patch_with_its_size(tmp_path: Path) -> None:

@@ -172,6 +172,8 @@ def test_a_diff_says_what_changed_between_two_moments(agent: httpx.Client) -> No
     assert ok(agent.get("/v1/diff", params={"from": first, "plane": "store"}))["changes"] == []
     text = ok(agent.get("/v1/diff/text", params={"path": "notes.txt", "from": first}))
     assert "-one\n+two\n" in text["diff"]
+    nowhere = agent.get("/v1/diff/text", params={"path": "nope", "from": first})
+    assert (nowhere.status_code, nowhere.json()["error"]["code"]) == (404, "path_not_found")
 
 
 def test_what_a_dry_run_lists_is_sent_back_as_names(agent: httpx.Client) -> None:

@@ -9,6 +9,7 @@ import ctypes
 import itertools
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -36,6 +37,7 @@ from holdfast.entries import Directory, Entry, Inline, InlineTwin, Link, encode_
 from holdfast.model.basics import EMPTY_MAP, Kind, Size, SnapshotInfo
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply
+from holdfast.workspace import statcheck
 from holdfast.workspace.statindex import Row, is_unsure
 from holdfast.workspace.writing import Step, Writer
 
@@ -137,6 +139,12 @@ def make_place(tmp_path: Path) -> Iterator[Callable[..., Place]]:
 @pytest.fixture
 def place(make_place: Callable[..., Place]) -> Place:
     return make_place()
+
+
+def bind_at(path: Path) -> None:
+    """Leaves a socket there; its path may be longer than sockets can say."""
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(os.path.relpath(path))
 
 
 def exchange(one: Path, other: Path) -> None:
@@ -289,6 +297,85 @@ def two_states(place: Place) -> tuple[SnapshotInfo, SnapshotInfo]:
     (place.tree / "d/l").symlink_to("f0")
     os.link(place.tree / "d/f2", place.tree / "d/e/f2")
     return one, place.workspace.snapshot()
+
+
+RENAMES = {
+    "a folder": [("x", "z")],
+    "a folder, and another in its place": [("x", "z"), ("new", "x")],
+    "a folder to where we have been": [("x", "a/x")],
+    "a file to where we have been": [("x/f", "a/f")],
+    "a file, and another in its place": [("x/f", "x/g"), ("new/f", "x/f")],
+}
+
+
+@pytest.mark.parametrize("before", ["nothing is known", "one file is changed"])
+@pytest.mark.parametrize("renames", RENAMES.values(), ids=RENAMES)
+def test_what_is_renamed_before_any_system_call_of_a_look_is_captured_under_one_of_its_names(
+    place: Place, renames: list[tuple[str, str]], before: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # In Python: so that somebody can act between two of its calls.
+    monkeypatch.setattr(statcheck, "load_library", lambda: None)
+
+    def arrange() -> None:
+        for path in (*place.tree.iterdir(), place.folder / "new"):
+            shutil.rmtree(path, ignore_errors=True)
+        for name, data in (("a/f0", "a"), ("x/e/deep", "e"), ("x/f", "ours"), ("y/f0", "y")):
+            put(place.tree / name, data)
+        put(place.folder / "new/f", "new")
+        if before == "nothing is known":
+            place.workspace._directory.forget_index()  # pyright: ignore[reportPrivateUsage] - as if it was lost
+        else:
+            time.sleep(0.06)  # So that what was there is sure.
+            place.workspace.snapshot()
+            put(place.tree / "x/f", "ours, too")
+
+    def rename() -> None:
+        for old, new in renames:
+            there = place.folder if old.startswith("new") else place.tree
+            (there / old).rename(place.tree / new)
+
+    for number in itertools.count():
+        arrange()
+        want = set(contents(place.tree).values())
+        with interfering(rename, at=number) as somebody:
+            snapshot = place.workspace.snapshot()
+        at = place.workspace.namespace.at(snapshot).files
+        captured = {at.read(f.path) for f in at.list(recursive=True) if f.kind == "file"}
+        assert want <= captured, f"missing after {number} calls: {want - captured}"
+        assert not snapshot.is_partial
+        if not somebody.has_acted:
+            return
+
+
+@pytest.mark.parametrize("names", [("x", "z"), ("a/x", "b/x"), ("x/0", "x/z")])
+def test_what_is_renamed_all_the_time_is_captured_or_named(
+    place: Place, names: tuple[str, str]
+) -> None:
+    for folder in ("a", "b"):
+        (place.tree / folder).mkdir()
+    one, other = (place.tree / name for name in names)
+    for number in range(3):
+        put(place.tree / names[0].removesuffix("/0") / str(number), b"of %d" % number)
+    stop = threading.Event()
+
+    def rename() -> None:
+        while not stop.is_set():
+            one.rename(other)
+            other.rename(one)
+
+    thread = threading.Thread(target=rename)
+    thread.start()
+    try:
+        for _ in seconds(0.5):
+            snapshot = place.workspace.snapshot()
+            at = place.workspace.namespace.at(snapshot).files
+            captured = {at.read(f.path) for f in at.list(recursive=True) if f.kind == "file"}
+            is_whole = captured >= {b"of 0", b"of 1", b"of 2"}
+            assert is_whole or snapshot.is_partial, f"missing in silence: {captured}"
+    finally:
+        stop.set()
+        thread.join()
+    assert not place.workspace.snapshot().is_partial
 
 
 def test_folders_that_are_swapped_for_links_while_a_restore_writes(place: Place) -> None:
@@ -1159,15 +1246,61 @@ def test_rules_that_cannot_be_read_do_not_keep_anybody_from_going_back(
     assert (place.tree / "kept").read_bytes() == b"2"
 
 
-@pytest.mark.parametrize("rules", [b"x" * ((1 << 20) + 1), b"!\n"], ids=["too long", "no pattern"])
-def test_rules_that_cannot_be_read_are_an_error_and_leave_no_snapshot(
-    place: Place, rules: bytes
+UNREAD: dict[str, tuple[Callable[[Path], object], str]] = {
+    "too long": (lambda path: put(path, b"*.o\n#" + b"x" * (1 << 18)), "after line 1: 262,144"),
+    "too many": (lambda path: put(path, b"*.o\n" * 1001), "after line 1000: 1,000 patterns"),
+    "no patterns": (lambda path: put(path, b"*.o\n" + b"!\n" * 30), "has 10 more lines"),
+    "a bracket": (lambda path: put(path, b"*.o\n[\n"), "line 2, leaves nothing out: a bracket"),
+}
+NO_RULES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a link": (lambda path: path.symlink_to("rules"), "it is a link, or no file"),
+    "a fifo": (os.mkfifo, "it is a link, or no file"),
+    "a folder": (lambda path: path.mkdir(), "it is a link, or no file"),
+    "a socket": (bind_at, "No such device"),
+}
+
+
+@pytest.mark.parametrize(("make", "why"), [*UNREAD.values(), *NO_RULES.values()])
+def test_what_cannot_be_read_of_the_rules_leaves_nothing_out_and_is_named(
+    place: Place, make: Callable[[Path], object], why: str
 ) -> None:
     put(place.tree / "f", b"1")
-    put(place.tree / ".holdfastignore", rules)
-    with pytest.raises(errors.Invalid):
-        place.workspace.snapshot()
-    assert place.workspace.namespace.timeline() == []
+    put(place.tree / "f.o", b"1")
+    put(place.tree / "rules", b"*\n")
+    make(place.tree / ".holdfastignore")
+    is_read = (make, why) in UNREAD.values()
+    assert why in place.workspace.status().coverage.unread_rules[-1]
+    with place.workspace.task("work"):
+        put(place.tree / "f", b"2")
+    snapshot = place.workspace.snapshot()
+    coverage = coverage_of(snapshot)
+    assert coverage is not None
+    assert not coverage.is_partial
+    assert why in coverage.unread_rules[-1]
+    assert len(coverage.unread_rules) <= 22
+    paths = place.assert_no_leak(snapshot).keys()
+    assert {"f", "rules"} <= paths
+    assert ("f.o" in paths) is not is_read
+    assert place.workspace.undo().verified
+    assert (place.tree / "f").read_bytes() == b"1"
+
+
+def test_rules_that_nobody_may_read_leave_nothing_out_and_make_the_snapshot_partial(
+    tmp_path: Path,
+) -> None:
+    as_nobody(
+        tmp_path,
+        """
+        put("f", b"1")
+        put(".holdfastignore", b"f")
+        (tree / ".holdfastignore").chmod(0)
+        snapshot = workspace.snapshot()
+        assert failed(snapshot) == [".holdfastignore"]
+        assert vault.namespace(workspace.namespace.name).at(snapshot).files.read("f") == b"1"
+        (said,) = coverage_of(snapshot).unread_rules
+        assert said == ".holdfastignore leaves nothing out: Permission denied", said
+        """,
+    )
 
 
 @pytest.mark.parametrize("pattern", ["*a" * 11 + "*ab", "**/a*" * 20 + "b", "[ab]*" * 30 + "c"])

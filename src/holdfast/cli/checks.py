@@ -236,7 +236,12 @@ def _workspace(console: Console, location: str) -> Iterator[Check]:
         if status.coverage.is_partial
         else Check("coverage", OK, line)
     )
-    yield _ignore_file(str(workspace.path))
+    unread = [*words.unread_lines(status.coverage)]
+    if unread:
+        hint = "Mend it, or take it out: what it should leave out is captured."
+        yield Check("ignore file", WARN, "; ".join(unread), hint)
+    else:
+        yield _ignore_file(str(workspace.path))
 
 
 def _ignore_file(folder: str) -> Check:

@@ -24,6 +24,7 @@ from holdfast.errors import (
     InvalidValue,
     LimitExceeded,
     MergeConflict,
+    NameNotFound,
     NotFound,
     TooLarge,
     Unavailable,
@@ -54,6 +55,8 @@ DAMAGE_HINT: Final = (
     "`holdfast verify` names all that is damaged; `holdfast repair` rebuilds what can be rebuilt, "
     "and says which snapshots lack the rest."
 )
+
+_FROM_HERE: Final = "Names are from the directory that you are in; --path takes patterns, too."
 
 HINTS: Final = {
     "snapshot_not_found": "`holdfast log` lists the snapshots.",
@@ -165,8 +168,8 @@ def hint_of(error: HoldfastError, console: Console) -> str:
         case AlreadyAttached():
             detach = f"`holdfast detach {shlex.quote(error.name)}`"
             return f"{detach} lets go of it; its history stays, and can be attached again."
-        case DriftFound():
-            return DRIFT_HINTS[error.cause]
+        case DriftFound() | NameNotFound():
+            return DRIFT_HINTS[error.cause] if isinstance(error, DriftFound) else _FROM_HERE
         case TooLarge() | MergeConflict() if console.command in HINTS_OF:
             return HINTS_OF[console.command]
         case InvalidValue() if console.command and "hint" not in vars(error):

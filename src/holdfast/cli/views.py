@@ -79,6 +79,7 @@ def coverage_view(coverage: "holdfast.Coverage | None") -> dict[str, object] | N
         "excluded": [_omission_view(each) for each in coverage.excluded],
         "failed": [_omission_view(each) for each in coverage.failed],
         "in_motion": [_omission_view(each) for each in coverage.in_motion],
+        "unread_rules": [*coverage.unread_rules],
         "is_partial": coverage.is_partial,
     }
 

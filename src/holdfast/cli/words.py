@@ -168,6 +168,11 @@ def excluded_lines(coverage: "holdfast.Coverage") -> Iterator[str]:
         yield f"{files} of the snapshot before {are} there, and excluded by .holdfastignore now."
 
 
+def unread_lines(coverage: "holdfast.Coverage | None") -> Iterator[str]:
+    """Yields what of the rules leaves nothing out since it cannot be read."""
+    yield from map(escaped, () if coverage is None else coverage.unread_rules)
+
+
 def agreed_lines(agreed: "holdfast.Agreed") -> Iterator[str]:
     """Yields what a directory took in of what was done through its namespace, and what not."""
     if agreed.failed is not None:

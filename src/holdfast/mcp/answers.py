@@ -172,6 +172,8 @@ def coverage_lines(coverage: Coverage) -> Iterator[str]:
     yield from _omitted("FAILED", coverage.failed, len(coverage.failed))
     yield from _omitted("in motion", coverage.in_motion, len(coverage.in_motion))
     yield from _omitted("skipped", coverage.skipped, coverage.skipped_count)
+    for line in coverage.unread_rules:
+        yield f"  {safe(line)}"
     if coverage.excluded_count:
         yield f"  excluded: {coverage.excluded_count:,}"
     if coverage.is_partial:

@@ -100,10 +100,16 @@ def check_text(kind: str, text: str | None, *, max_chars: int) -> str | None:
     if text is None:
         return None
     if len(text) > max_chars:
-        raise InvalidName(kind, text, reason=f"it has more than {max_chars} characters")
+        reason = f"it has more than {max_chars} characters"
+        raise InvalidName(kind, text, reason=reason).with_hint(_hint(max_chars))
     if "\0" in text or not is_whole(text):
-        raise InvalidName(kind, text, reason="it holds a NUL or half a character")
+        reason = "it holds a NUL or half a character"
+        raise InvalidName(kind, text, reason=reason).with_hint(_hint(max_chars))
     return text
+
+
+def _hint(max_chars: int) -> str:
+    return f"Use up to {max_chars:,} characters, any but NUL."
 
 
 def _marks(kind: Any, wanted: type[M]) -> Iterator[M]:  # noqa: ANN401 - any type

@@ -218,8 +218,8 @@ class GetTextDiff(
 ):
     """Returns a unified diff of one file between two moments; empty if nothing differs.
 
-    On a server, texts that would take more than two seconds to compare get a coarse one, which
-    says so.
+    What is larger than 1 MiB, or no text, gets a line that says so. On a server, texts that would
+    take more than two seconds to compare get a coarse one, which says so.
     """
 
     path: FilePath

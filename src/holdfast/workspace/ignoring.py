@@ -5,6 +5,10 @@ any other file: captured, restored, and read again whenever it changes; and capt
 says, so that every snapshot holds the rules that it was taken by. `digest` says whether the rules
 are the same as before. What is left out is named in the coverage of every snapshot.
 
+Whoever works in the directory can write the file, so nothing in it may keep a snapshot from being
+taken. A line that cannot be read, and whatever comes after the bounds, matches nothing; `unread`
+names it, and the rest holds.
+
 Patterns of a `.gitignore`, as regular expressions that cannot be made slow.
 
 A `*` that is followed by something fixed takes the first place where that fits, and never comes
@@ -19,14 +23,18 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from holdfast.errors import InvalidValue, shorten
+from holdfast.errors import shorten
 
 IGNORE_FILE: Final = b".holdfastignore"
+_FILE: Final = IGNORE_FILE.decode("ascii")
 MAX_RULES_BYTES: Final = 1 << 18
-"""A larger file is no list of rules: it is refused rather than half read."""
+"""Of a larger file, the whole lines before this are read."""
 
 MAX_PATTERNS: Final = 1000
 """Every path that is new is held against every pattern."""
+
+MAX_NAMED: Final = 20
+"""Lines that are named one by one because they mean nothing."""
 
 _TRAILING: Final = re.compile(r"(?<!\\)[ ]+\Z")
 """Blanks at the end of a line mean nothing, unless a backslash says that they do."""
@@ -44,7 +52,9 @@ class Rules:
         *texts: bytes,
         apart: frozenset[tuple[int, int]] = frozenset(),
         including: frozenset[bytes] = frozenset(),
+        unread: tuple[str, ...] = (),
     ) -> None:
+        """Takes the texts, and what of them could not even be had (`unread`)."""
         self.texts: Final = tuple(text for text in dict.fromkeys(texts) if text)
         parts = [_UNWRITTEN, *([*self.texts, *sorted(including)] if self.texts else [])]
         self.digest: Final = hashlib.blake2b(b"\0".join(parts), digest_size=16).digest()
@@ -52,29 +62,21 @@ class Rules:
         """Folders by (device, inode) that are never captured: the vault's own."""
         self._including = including
         self._leading = frozenset(folder[:-1] for path in including for folder in _folders(path))
-        self._tests = [_compile(text) for text in self.texts if text.strip()]
-
-    @classmethod
-    def readable(
-        cls,
-        text: bytes,
-        *,
-        apart: frozenset[tuple[int, int]] = frozenset(),
-        including: frozenset[bytes] = frozenset(),
-    ) -> "Rules":
-        """Returns the rules of a text, or none at all if it is not one of rules."""
-        try:
-            return cls(text, apart=apart, including=including)
-        except InvalidValue:
-            return cls(apart=apart, including=including)
+        compiled = [_compile(text) for text in self.texts if text.strip()]
+        self._tests = [excludes for excludes, _ in compiled]
+        self.missing: Final = unread
+        self.unread: Final = (*unread, *(line for _, unread in compiled for line in unread))
+        """What leaves nothing out since it cannot be read, a sentence for each; `missing` is what
+        of that is in none of the texts."""
 
     def joined(self, other: "Rules") -> "Rules":
         """Returns rules that leave out what these do, and what the others do."""
-        return Rules(*self.texts, *other.texts, apart=self.apart | other.apart)
+        unread = (*self.missing, *other.missing)
+        return Rules(*self.texts, *other.texts, apart=self.apart | other.apart, unread=unread)
 
     def including(self, paths: frozenset[bytes]) -> "Rules":
         """Returns rules that leave out the same but for some paths, and what lies in them."""
-        return Rules(*self.texts, apart=self.apart, including=paths)
+        return Rules(*self.texts, apart=self.apart, including=paths, unread=self.missing)
 
     def excludes(self, path: bytes, *, is_folder: bool) -> bool:
         """Says whether the rules leave a path out."""
@@ -117,12 +119,12 @@ class _Line(NamedTuple):
     regex: str
 
 
-def _compile(text: bytes) -> Callable[[str], bool]:
-    """Returns a test for paths: the last line that matches one says whether it is left out."""
-    lines = list(_lines(text))
-    if len(lines) > MAX_PATTERNS:
-        message = f".holdfastignore has {len(lines)} patterns: {MAX_PATTERNS} at the most"
-        raise InvalidValue(message).with_hint("Take some of its lines out.")
+def _compile(text: bytes) -> tuple[Callable[[str], bool], list[str]]:
+    """Returns a test for paths, and what means nothing.
+
+    The last line that matches a path says whether it is left out.
+    """
+    lines, unread = _lines(text)
     # Neighbours that say the same are one expression: most files are one in all.
     groups = [
         (is_negated, re.compile("|".join(line.regex for line in group), re.DOTALL).fullmatch)
@@ -135,21 +137,33 @@ def _compile(text: bytes) -> Callable[[str], bool]:
                 return not is_negated
         return False
 
-    return excludes
+    return excludes, unread
 
 
-def _lines(text: bytes) -> Iterator[_Line]:
-    for number, raw in enumerate(text.decode("utf-8", "surrogateescape").split("\n"), start=1):
+def _lines(text: bytes) -> tuple[list[_Line], list[str]]:
+    """Returns the lines that mean something, and what does not."""
+    lines, bad, last = list[_Line](), list[str](), 0
+    over = f"{MAX_RULES_BYTES:,} bytes" if len(text) > MAX_RULES_BYTES else ""
+    whole = text[:MAX_RULES_BYTES].rpartition(b"\n")[0] if over else text
+    for number, raw in enumerate(whole.decode("utf-8", "surrogateescape").split("\n"), start=1):
         line = _TRAILING.sub("", raw.removesuffix("\r"))
-        if not line or line.startswith("#"):
-            continue
-        pattern = line.removeprefix("!")
-        try:
-            yield _Line(pattern != line, to_regex(pattern))
-        except BadPattern as exc:
-            message = f".holdfastignore, line {number}: {shorten(pattern)} cannot be read: {exc}"
-            hint = "Mend that line, or make it a comment with a # before it."
-            raise InvalidValue(message).with_hint(hint) from exc
+        is_pattern = bool(line) and not line.startswith("#")
+        if is_pattern and len(lines) + len(bad) == MAX_PATTERNS:
+            over = f"{MAX_PATTERNS:,} patterns"
+            break
+        last = number
+        if is_pattern:
+            pattern = line.removeprefix("!")
+            try:
+                lines.append(_Line(pattern != line, to_regex(pattern)))
+            except BadPattern as exc:
+                bad.append(f"{_FILE}, line {number}, leaves nothing out: {exc}")
+    unread = bad[:MAX_NAMED]
+    if len(bad) > MAX_NAMED:
+        unread.append(f"{_FILE} has {len(bad) - MAX_NAMED:,} more lines that leave nothing out")
+    if over:
+        unread.append(f"{_FILE} leaves nothing out after line {last}: {over} are the most")
+    return lines, unread
 
 
 MAX_CHARS: Final = 1000
@@ -275,7 +289,7 @@ def _class(name: str, at: int) -> tuple[str, int]:
         named = _NAMED.match(name, at)
         if named is not None:
             if named[1] not in _CLASSES:
-                raise BadPattern(f"there is no class {named[1]}")
+                raise BadPattern(f"there is no class {shorten(named[1])}")
             inside.append(_CLASSES[named[1]])
             at = named.end()
             continue

@@ -7,20 +7,35 @@ not as it was known, with the names whose content has to be read.
 
 Nothing is followed and nothing is opened but folders. What is neither file, link nor folder is
 named as skipped; what the rules leave out, as excluded; what cannot be listed, as failed.
+
+Folders are looked at one after the other, and names move meanwhile: something can leave a folder
+before its turn, for one that had its turn. Then one of three things shows, none of which costs a
+call: a name that was listed is gone, or stands for another, when its turn comes; or a folder has
+changed since the look began. The scan says so, and whoever asked looks again (`captured.py`).
 """
 
 import os
 import re
 import stat
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from holdfast.errors import Unavailable
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.guard import A_PACK, A_VAULT, describe_mount, is_pack, is_vault
 from holdfast.workspace.ignoring import IGNORE_FILE, Rules
-from holdfast.workspace.statindex import UNSURE, Folder, Row, StatIndex, settled, unsure
+from holdfast.workspace.resting import floor_ns
+from holdfast.workspace.statindex import (
+    UNSURE,
+    Checked,
+    Folder,
+    Row,
+    StatIndex,
+    is_unsure,
+    settled,
+    unsure,
+)
 from holdfast.workspace.steps import above, split_key
 
 LOOKS: Final = 5
@@ -37,6 +52,10 @@ _SPECIAL: Final = {
     stat.S_IFCHR: "a character device",
     stat.S_IFBLK: "a block device",
 }
+
+
+Identity = tuple[int, int]
+"""Device and inode: what stays when a name changes."""
 
 
 class Omitted(NamedTuple):
@@ -98,6 +117,11 @@ class Draft:
         """The folder's own mode."""
         return self.state[0]
 
+    @property
+    def identity(self) -> Identity:
+        """The folder itself, whatever its name is."""
+        return self.state[4], self.state[3]
+
     def finish(self) -> Folder:
         """Returns the folder as the index shall know it."""
         rows = tuple(self.rows[name] for name in sorted(self.rows))
@@ -112,6 +136,10 @@ class Scan(NamedTuple):
     """Known folders that are no more; with each, all that was below it."""
     relisted: set[bytes]
     """Drafts whose names were listed anew: what they omit replaces what was known of that."""
+    missed: dict[Identity, bytes]
+    """What was seen under a path and was not there any more when its turn came."""
+    is_disturbed: bool
+    """Whether names changed while we looked: something may be missing that is there."""
 
     def has_twins(self, index: StatIndex) -> bool:
         """Says whether a file with several names is, or was, among what was found.
@@ -156,6 +184,13 @@ class Scanner:
         self._differing: dict[bytes, set[bytes]] = {}
         """Of known folders with other times: the rows that are not as they were a moment ago."""
         self._tries: dict[bytes, int] = {}
+        self._floor_ns, self._begun_ns = floor_ns(), time.time_ns()
+        """Stamps of what changed since are no earlier than the first, of before no later than the
+        second."""
+        self._inodes: dict[bytes, int] = {}
+        """Of folders that were listed and not looked into yet."""
+        self._missed: dict[Identity, bytes] = {}
+        self._is_disturbed = False
 
     def scan(self, *, only: Iterable[bytes] | None = None, everything: bool = False) -> Scan:
         """Looks at what is known, or at some folders of it, or lists everything anew."""
@@ -165,17 +200,28 @@ class Scanner:
                 self._todo = [b""]
             else:
                 checked = self._index.check(self._root_fd, only=only)
-                self._todo = checked.folders[::-1]
+                folders = {*checked.folders, *self._around(checked)}
+                self._todo = sorted(folders, reverse=True)
                 self._differing = {p: set() for p in checked.folders if p not in checked.lost}
                 for path, name in checked.rows:
                     if path in self._differing:
                         self._differing[path].add(name)
                 rows = {*checked.rows, *map(split_key, self._doubtful)}
-                self._take_rows(descent, sorted(rows), listed=set(checked.folders))
+                self._take_rows(descent, sorted(rows), listed=folders)
             while self._todo:
                 self._list(descent, self._todo.pop(), everything=everything)
         self._settle_gone()
-        return Scan(self._drafts, sorted(self._gone), self._relisted)
+        is_disturbed = self._is_disturbed or bool(self._missed)
+        return Scan(self._drafts, sorted(self._gone), self._relisted, self._missed, is_disturbed)
+
+    def _around(self, checked: Checked) -> Iterator[bytes]:
+        """Yields folders that were as they were known until something in them was replaced."""
+        changed = set(checked.folders)
+        for path in checked.lost - {b""}:
+            folder = self._index.find(path)
+            if folder is not None and above(path) not in changed:
+                self._missed[folder.dev, folder.ino] = path
+                yield above(path)
 
     def _take_rows(
         self, descent: Descent, rows: list[tuple[bytes, bytes]], *, listed: set[bytes]
@@ -191,10 +237,14 @@ class Scanner:
                 draft = self._drafts[path] = Draft.of(folder)
             if name not in draft.rows:
                 continue
+            before = draft.rows[name]
             try:
                 state = os.stat(name, dir_fd=descent.open(path), follow_symlinks=False)
             except OSError:
+                state = None
+            if state is None or state.st_ino != before.ino:
                 # Changed since it was checked: its folder has changed with it.
+                self._missed[before.dev, before.ino] = draft.key(name)
                 listed.add(path)
                 self._todo.append(path)
                 continue
@@ -209,26 +259,28 @@ class Scanner:
             return
         known = self._index.find(path)
         same = self._take_same(path, known)
-        listed_at_ns = time.time_ns()
+        listed_at_ns, state = time.time_ns(), None
         try:
             fd = descent.open(path)
+            with os.scandir(fd) as entries:
+                listed = list(entries)
+            # Afterwards: so it tells of what was done to its names while they were listed.
             state = os.fstat(fd)
             draft = Draft(path, state, listed_at_ns=listed_at_ns)
-            with os.scandir(fd) as entries:
-                for entry in entries:
-                    name = os.fsencode(entry.name)
-                    # By its number, too: what was renamed since is another under that name.
-                    if name in same and same[name].ino == entry.inode():
-                        draft.rows[name] = same[name]
-                    else:
-                        self._take(draft, name, entry, (fd, state.st_dev))
+            for entry in listed:
+                name = os.fsencode(entry.name)
+                # By its number, too: what was renamed since is another under that name.
+                if name in same and same[name].ino == entry.inode():
+                    draft.rows[name] = same[name]
+                else:
+                    self._take(draft, name, entry, (fd, state.st_dev))
         except (FileNotFoundError, NotADirectoryError):
             if not path:
                 raise Unavailable("the directory is not there any more") from None
             self._miss(path)
             return
         except OSError as exc:
-            draft = self._unlistable(descent, path, exc.strerror or str(exc))
+            draft, state = self._unlistable(descent, path, exc.strerror or str(exc)), None
             if draft is None:
                 return
         is_new_vault = path and b"locks" in draft.folders and is_vault(path, self._root_fd)
@@ -237,7 +289,36 @@ class Scanner:
             return
         self._relisted.add(path)
         self._drafts[path] = draft
+        if state is not None:
+            self._notice(draft, known, state)
         self._compare(draft, known, everything=everything)
+
+    def _notice(self, draft: Draft, known: Folder | None, state: os.stat_result) -> None:
+        """Takes in whether a folder is the one that was listed, and as it was since we look."""
+        expected = self._inodes.pop(draft.path, state.st_ino)
+        if expected != state.st_ino:
+            self._missed[state.st_dev, expected] = draft.path
+        is_older = not is_unsure(settled(state.st_ctime_ns, read_at_ns=self._floor_ns, margin_ns=0))
+        if is_older or state.st_ctime_ns > time.time_ns():
+            return  # also if a clock that was set back has stamped it, or another machine's
+        gone = self._gone_from(draft, known) if known else {}
+        self._missed |= gone
+        # A stamp between the two is of just before, most of the time: where all that was known to
+        # be there is there, nothing is taken to have left.
+        if gone or len(self._index) == 0 or state.st_ctime_ns > self._begun_ns:
+            self._is_disturbed = True
+
+    def _gone_from(self, draft: Draft, known: Folder) -> dict[Identity, bytes]:
+        gone = {
+            (row.dev, row.ino): draft.key(row.name)
+            for row in known.rows
+            if row.name not in draft.rows
+        }
+        for name in set(known.folders) - draft.folders:
+            folder = self._index.find(draft.key(name))
+            if folder is not None:
+                gone[folder.dev, folder.ino] = folder.path
+        return gone
 
     def _take_same(self, path: bytes, known: Folder | None) -> dict[bytes, Row]:
         """Returns the rows of a folder that were looked at a moment ago, and are as they were.
@@ -256,17 +337,19 @@ class Scanner:
         Then the folder above is listed again, a few times: a name that is there all the time
         must not be missing from what is found.
         """
-        parent = above(path)
-        if (
-            parent not in self._drafts
-            or path.rpartition(b"/")[2] not in self._drafts[parent].folders
-        ):
+        parent, name = above(path), path.rpartition(b"/")[2]
+        if parent in self._relisted and name not in self._drafts[parent].folders:
             self._gone.add(path)
-        elif not self._look_again(parent):
+            return
+        self._is_disturbed = True
+        # Its own turn comes after that of the folder above.
+        self._todo.append(path)
+        if not self._look_again(parent):
+            self._todo.pop()
             self._gone.add(path)
-            name = path.rpartition(b"/")[2]
-            reason = "it was something else each time it was looked at"
-            self._drafts[parent].omitted.append(Omitted(name, "failed", reason))
+            if parent in self._drafts:
+                reason = "it was something else each time it was looked at"
+                self._drafts[parent].omitted.append(Omitted(name, "failed", reason))
 
     def _look_again(self, path: bytes) -> bool:
         """Lists a folder once more; says whether that is worth another try."""
@@ -287,6 +370,7 @@ class Scanner:
             state = entry.stat(follow_symlinks=False)
         except FileNotFoundError:
             draft.doubt()
+            self._missed[device, entry.inode()] = draft.key(name)
             return
         key, is_folder = draft.key(name), stat.S_ISDIR(state.st_mode)
         if self._litter is not None and self._litter.fullmatch(name):
@@ -307,6 +391,7 @@ class Scanner:
                 draft.omitted.append(Omitted(name, "skipped", foreign))
             else:
                 draft.folders.add(name)
+                self._inodes[key] = state.st_ino
         else:
             draft.rows[name] = row_of(name, state)
 
@@ -355,6 +440,11 @@ class Scanner:
 
     def _settle_gone(self) -> None:
         """Takes folders that went while we looked out of the folders that listed them."""
+        if self._is_disturbed or self._missed:
+            listed = [path for path in self._drafts if path and above(path) in self._relisted]
+            for path in listed:
+                if path.rpartition(b"/")[2] not in self._drafts[above(path)].folders:
+                    self._gone.add(path)
         self._gone = {path for path in self._gone if not self._is_gone(above(path))}
         for path in self._gone:
             parent, _, name = path.rpartition(b"/")

@@ -85,7 +85,7 @@ def run(arguments: Namespace, console: Console) -> int:
     first = _first_snapshot(console, workspace)
     how = _How(first, was_attached=was_attached, moved_from=moved_from or workspace.moved_from)
     coverage = None if first is None else find_coverage(first)
-    for remark in remarks(console, location, directory, coverage):
+    for remark in (*words.unread_lines(coverage), *remarks(console, location, directory, coverage)):
         console.note(remark)
     if alike and first is not None:
         # Typed elsewhere, both might mean another vault, or another directory.

@@ -197,6 +197,8 @@ def _tell(console: Console, workspace: "holdfast.Workspace", outcome: _Outcome) 
         },
         lines=list,
     )
+    for line in words.unread_lines(find_coverage(outcome.before)):
+        console.note(line)
     for snapshot in (outcome.before, after):
         if snapshot is None:
             continue

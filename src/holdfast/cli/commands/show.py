@@ -88,6 +88,7 @@ def _lines(
     if coverage is not None:
         yield f"  {'coverage':<9}{words.coverage_line(coverage)}"
         yield from words.omission_lines(console, coverage)
+        yield from (f"  {line}" for line in words.unread_lines(coverage))
     else:
         lacking = find_lacking(snapshot)
         yield from words.lacking_lines(console, lacking, is_kept=True)

@@ -32,6 +32,8 @@ def run(arguments: Namespace, console: Console) -> int:
     with console.progress() as progress:
         snapshot = workspace.snapshot(**note_of(arguments), progress=progress)
     coverage = find_coverage(snapshot)
+    for line in words.unread_lines(coverage):
+        console.note(line)
     console.answer(
         document=lambda: {
             **snapshot_view(snapshot),

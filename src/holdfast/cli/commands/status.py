@@ -40,6 +40,8 @@ def run(arguments: Namespace, console: Console) -> int:
     status = workspace.status()
     if arguments.paths:
         status = _narrowed(console, workspace, status, arguments.paths)
+    for line in words.unread_lines(status.coverage):
+        console.note(line)
     console.answer(
         document=lambda: {
             **path_view(str(status.path)),

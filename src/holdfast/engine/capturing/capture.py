@@ -16,7 +16,7 @@ runs beside it in threads of its own (`objects/stage.py`).
 import os
 import stat
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from enum import Enum
 from io import FileIO
@@ -24,15 +24,15 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from holdfast.engine.capturing.captured import Captured
 from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.capturing.reckoning import Reckoning
-from holdfast.engine.core.coverage import Coverage, Omissions, summarise
+from holdfast.engine.core.coverage import Omissions, summarise
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.objects import content
 from holdfast.engine.objects.content import Sink
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, encode_entry, with_twin
 from holdfast.errors import TooLarge
-from holdfast.ids import ObjectId
 from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.progress import Progress
 from holdfast.workspace.descent import Descent
@@ -49,7 +49,7 @@ from holdfast.workspace.reading import (
     read_still,
 )
 from holdfast.workspace.resting import Rest, Resting, tick_s
-from holdfast.workspace.scan import Draft, Omitted, Scan, is_content, row_of
+from holdfast.workspace.scan import Draft, Identity, Omitted, Scan, is_content, row_of
 from holdfast.workspace.statindex import (
     UNSURE,
     Folder,
@@ -91,52 +91,8 @@ class Rereading(Enum):
     """What can be proven now, and of the rest as much as the budget allows."""
     NOT_IN_MOTION = "not in motion"
     """The same, but for what is in motion: that is named unread."""
-
-
-class Captured(msgspec.Struct, frozen=True):
-    """A directory as it is now, relative to what was known."""
-
-    last: LastLook
-    changes: Mapping[bytes, bytes | None]
-    folders: Mapping[bytes, Folder | None]
-    omitted: Omissions
-    moving: Mapping[bytes, str]
-    rules: bytes
-    coverage: Coverage
-
-    @property
-    def is_whole(self) -> bool:
-        """Says whether everything was read: the changes are all that the directory holds."""
-        return len(self.last.index) == 0
-
-    def find_excluded(self) -> frozenset[bytes]:
-        """Returns what is in the directory and excluded: files, and folders as a whole."""
-        return frozenset(
-            folder + b"/" + each.name if folder else each.name
-            for folder, found in self.omitted.items()
-            for each in found
-            if each.kind == "excluded"
-        )
-
-    def settle(
-        self,
-        root: ObjectId,
-        *,
-        earlier: tuple[bytes, ...] = (),
-        namespace: int | None = None,
-        snapshot: str | None = None,
-    ) -> LastLook:
-        """Returns what is known once a map with that root holds these changes."""
-        return self.last.replacing(
-            self.folders,
-            root=root,
-            rules=self.rules,
-            omitted=self.omitted,
-            moving=self.moving,
-            earlier=earlier,
-            namespace=namespace,
-            snapshot=snapshot,
-        )
+    NONE = "none"
+    """They were read a moment ago, by the same look: that stands."""
 
 
 class Capture:
@@ -170,10 +126,11 @@ class Capture:
         self._progress = progress
         self._reckoning = Reckoning(progress, 0)
         self._changes: dict[bytes, bytes | None] = {}
-        self._twins: dict[tuple[int, int], dict[bytes, _Name]] = {}
+        self._twins: dict[Identity, dict[bytes, _Name]] = {}
         self._fresh: list[tuple[Draft, bytes]] = []
         self._moving = dict(known.moving)
-        self._due: dict[tuple[int, int], bool] = {}
+        self._due: dict[Identity, bool] = {}
+        self._missed: dict[Identity, bytes] = {}
 
     def take(self, scan: Scan, *, rules: bytes) -> Captured:
         """Reads what has to be read; raises `TooLarge` if the directory is over its budget."""
@@ -197,7 +154,18 @@ class Capture:
         files, size = _plus(files, size, self._failed(scan, omitted), -1)
         moving = self._still_moving(scan)
         coverage = summarise(omitted, moving, captured=files, captured_bytes=size)
-        return Captured(self._known, self._changes, folders, omitted, moving, rules, coverage)
+        missed = {**scan.missed, **self._missed}
+        return Captured(
+            self._known,
+            self._changes,
+            folders,
+            omitted,
+            moving,
+            rules,
+            coverage,
+            missed,
+            scan.is_disturbed or bool(missed),
+        )
 
     def _measure(self, scan: Scan) -> tuple[int, int]:
         """Returns how many files and bytes there are; raises if they are too many."""
@@ -246,16 +214,19 @@ class Capture:
         try:
             fd = descent.open(draft.path)
         except OSError as exc:
+            self._missed[draft.identity] = draft.path
             for name in draft.wanted:
                 self._fail(draft, name, exc.strerror or str(exc))
             return
         for name in sorted(draft.wanted):
-            if name not in draft.unsure or self._is_due(draft, name, fd):
+            row, is_unsure_still = draft.rows[name], name in draft.unsure
+            if is_unsure_still and self._rereading is Rereading.NONE:
+                draft.rows[name] = row._replace(ctime_ns=unsure(row.ctime_ns))
+            elif not is_unsure_still or self._is_due(draft, name, fd):
                 self._read_name(draft, name, fd)
             else:
-                key, row = draft.key(name), draft.rows[name]
                 draft.rows[name] = row._replace(ctime_ns=unsure(row.ctime_ns))
-                self._moving.setdefault(key, UNREAD)
+                self._moving.setdefault(draft.key(name), UNREAD)
 
     def _is_due(self, draft: Draft, name: bytes, fd: int) -> bool:
         """Says whether a file that looks as it did, and is unsure, is read again now.
@@ -287,9 +258,11 @@ class Capture:
         return is_in_budget
 
     def _read_name(self, draft: Draft, name: bytes, fd: int) -> None:
+        before = draft.rows[name]
         try:
             entry = self._read_one(draft, name, fd)
         except Vanished:
+            self._missed[before.dev, before.ino] = draft.key(name)
             draft.rows.pop(name, None)
             draft.doubt()
             self._changes[draft.key(name)] = None
@@ -298,6 +271,10 @@ class Capture:
             self._fail(draft, name, str(exc))
         else:
             self._changes[draft.key(name)] = encode_entry(entry)
+            if draft.rows[name].ino != before.ino:
+                # What was listed may be elsewhere: its folder has to be listed again.
+                self._missed[before.dev, before.ino] = draft.key(name)
+                draft.doubt()
 
     def _read_one(self, draft: Draft, name: bytes, fd: int) -> Entry:
         """Returns the entry of what is there under a name; it may just have become a link.
@@ -359,6 +336,7 @@ class Capture:
                     try:
                         fd = descent.open(draft.path)
                     except OSError as exc:
+                        self._missed[draft.identity] = draft.path
                         self._fail(draft, name, exc.strerror or str(exc))
                         continue
                     self._read_name(draft, name, fd)

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from holdfast.engine.capturing.capture import Capture, Captured
+from holdfast.engine.capturing.capture import Capture, Rereading
+from holdfast.engine.capturing.captured import Captured, take_until_still
 from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import check_free
@@ -31,11 +32,19 @@ def capture_folder(
     Raises `DirectoryRefused` for a vault, or what lies in one.
     """
     check_directory(folder, home=None, vault=context.own_folders, force=True)
-    rules, known = Rules(apart=identities(context.own_folders)), LastLook.of(None)
-    scan = Scanner(root_fd, known.index, rules).scan(everything=True)
-    check_fits(context, scan)
-    capture = Capture(root_fd, known, sink, context.limits, progress)
-    return capture.take(scan, rules=rules.digest)
+    rules = Rules(apart=identities(context.own_folders))
+
+    def scan(known: LastLook) -> Scan:
+        return Scanner(root_fd, known.index, rules).scan()
+
+    def take(known: LastLook) -> Captured:
+        scanned = scan(known)
+        check_fits(context, scanned)
+        rereading = Rereading.NONE if len(known.index) else Rereading.SOME
+        capture = Capture(root_fd, known, sink, context.limits, progress, rereading=rereading)
+        return capture.take(scanned, rules=rules.digest)
+
+    return take_until_still(LastLook.of(None), take, scan)
 
 
 def check_fits(context: Context, scan: Scan) -> None:

@@ -51,6 +51,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
     excluded_count: int = 0
     newly_excluded: int = 0
     """Files and links that the snapshot before holds, and the rules exclude now."""
+    unread_rules: Sequence[str] = ()
+    """What of `.holdfastignore` leaves nothing out since it cannot be read: a sentence for each."""
 
     @property
     def is_partial(self) -> bool:
@@ -77,6 +79,8 @@ class Coverage(msgspec.Struct, frozen=True, kw_only=True):
         }
         if self.newly_excluded:
             kept["coverage"]["newly_excluded"] = self.newly_excluded
+        if self.unread_rules:
+            kept["coverage"]["unread_rules"] = [*self.unread_rules]
         if self.is_partial:
             kept["partial"] = True
         return kept
@@ -119,6 +123,7 @@ def coverage_of(snapshot: SnapshotInfo) -> Coverage | None:
         failed=[Omission(*_from_row(row)) for row in found["failed"]],
         in_motion=[Omission(*_from_row(row)) for row in found.get("in_motion", ())],
         newly_excluded=found.get("newly_excluded", 0),
+        unread_rules=found.get("unread_rules", ()),
     )
 
 

@@ -28,7 +28,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from holdfast.engine.capturing.capture import Captured, Rereading
+from holdfast.engine.capturing.capture import Rereading
+from holdfast.engine.capturing.captured import Captured
 from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.paths import legible, to_text
 from holdfast.engine.directory.directory import Directory

@@ -19,7 +19,8 @@ import msgspec
 
 from holdfast.catalog.namespaces import Attaching
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.capturing.capture import Capture, Captured, Rereading
+from holdfast.engine.capturing.capture import Capture, Rereading
+from holdfast.engine.capturing.captured import Captured, take_until_still
 from holdfast.engine.capturing.folder import check_fits, identities
 from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.context import Context
@@ -40,6 +41,8 @@ from holdfast.workspace.reading import TORN, Unreadable, Vanished, read_all, rea
 from holdfast.workspace.resting import Resting
 from holdfast.workspace.scan import Scan, Scanner
 from holdfast.workspace.statindex import StatIndex, adopt_temporary, remove_temporaries
+
+_UNREAD: Final = ".holdfastignore leaves nothing out: {}"
 
 _TAKES_NO_WRITES: Final = NO_ROOM | {errno.EROFS}
 """Whoever writes is told of these, and whoever reads need not be."""
@@ -228,19 +231,27 @@ class Directory:
         if self._openings is not None:
             self._heard = self._openings.listen()
         rules = self.rules(including)
-        scan = self._scan(rules, litter)
-        if stores:
-            check_fits(self.context, scan)
-        capture = Capture(
-            self.root_fd,
-            self.last,
-            sink,
-            self.context.limits,
-            progress,
-            rereading=rereading,
-            openings=self._openings,
-        )
-        captured = capture.take(scan, rules=rules.digest)
+
+        def take(known: LastLook) -> Captured:
+            is_first = known is self.last
+            scan = self._scan(known, rules, litter if is_first else None)
+            if stores:
+                check_fits(self.context, scan)
+            capture = Capture(
+                self.root_fd,
+                known,
+                sink,
+                self.context.limits,
+                progress,
+                rereading=rereading if is_first else Rereading.NONE,
+                openings=self._openings,
+            )
+            return capture.take(scan, rules=rules.digest)
+
+        captured = take_until_still(self.last, take, lambda known: self._scan(known, rules, None))
+        if rules.unread:
+            coverage = msgspec.structs.replace(captured.coverage, unread_rules=rules.unread)
+            captured = msgspec.structs.replace(captured, coverage=coverage)
         self.coverage, self._excluded = captured.coverage, cache(captured.find_excluded)
         return captured
 
@@ -279,9 +290,9 @@ class Directory:
     def rules(self, including: frozenset[bytes] = frozenset()) -> Rules:
         """Returns what is left out, as the directory's own file says now, or as was told.
 
-        One that cannot be read is an error, except on the way back: what is there is no reason
-        to stay there, and what the earlier rules left out is left out. So it is with what a
-        restore has taken away; but what that has written is in a snapshot.
+        One that cannot be read leaves nothing out, except on the way back: what the earlier rules
+        left out is left out. So it is with what a restore has taken away; but what that has written
+        is in a snapshot.
         """
         earlier = Rules(*self._remembered(), apart=self._apart)
         if earlier.texts:
@@ -299,13 +310,11 @@ class Directory:
     def rules_there(self) -> Rules:
         """Returns the same, without what a restore has taken away."""
         if self._told_rules is not None:
-            return Rules.readable(self._told_rules, apart=self._apart)
-        try:
-            return Rules(self.rules_text(), apart=self._apart)
-        except (InvalidValue, Unavailable):
-            if self._earlier_rules is None:
-                raise
-            return Rules.readable(self._earlier_rules(), apart=self._apart)
+            return Rules(self._told_rules, apart=self._apart)
+        text, unread = self._read_rules()
+        if unread and self._earlier_rules is not None:
+            return Rules(self._earlier_rules(), apart=self._apart)
+        return Rules(text, apart=self._apart, unread=unread)
 
     def forget_rules(self) -> None:
         """Lets what a restore has left alone be captured like everything else."""
@@ -340,25 +349,28 @@ class Directory:
             self._told_rules = None
 
     def rules_text(self) -> bytes:
-        """Returns what the directory's own file says; raises if it cannot be read."""
+        """Returns what the directory's own file says; nothing if it cannot be read."""
+        return self._read_rules()[0]
+
+    def _read_rules(self) -> tuple[bytes, tuple[str, ...]]:
+        """Returns the same, and why it cannot be read if it is there and cannot be."""
         try:
             listening = Resting() if self._openings is None else Resting(self._openings.listen)
-            reading = read_still(IGNORE_FILE, self.root_fd, _read_rules, resting=listening)
-        except Vanished:
-            return b""
+            reading = read_still(IGNORE_FILE, self.root_fd, _read_text, resting=listening)
+        except Vanished as exc:
+            is_there = not isinstance(exc.__cause__, FileNotFoundError)
+            return b"", (_UNREAD.format("it is a link, or no file"),) if is_there else ()
         except Unreadable as exc:
-            message = f".holdfastignore cannot be read: {exc}"
-            raise Unavailable(message) from exc
+            return b"", (_UNREAD.format(exc),)
         if reading.motion == TORN:
-            message = f".holdfastignore cannot be read: {TORN}"
-            raise Unavailable(message)
+            return b"", (_UNREAD.format(TORN),)
         if self._openings is not None and reading.heard is not None:
             self._openings.settle(IGNORE_FILE, reading.heard)
-        return reading.value
+        return reading.value, ()
 
-    def _scan(self, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
-        index = self.last.index
-        if self.last.rules != rules.digest or len(index) == 0:
+    def _scan(self, known: LastLook, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
+        index = known.index
+        if known.rules != rules.digest or len(index) == 0:
             return Scanner(self.root_fd, index, rules, litter=litter).scan(everything=True)
         only = None if litter is not None else self._hinted()
         scan = Scanner(self.root_fd, index, rules, litter=litter, doubtful=self._doubtful).scan(
@@ -401,11 +413,9 @@ def forget(state: Path) -> None:
         index.unlink(missing_ok=True)
 
 
-def _read_rules(fd: int, state: os.stat_result) -> bytes:
+def _read_text(fd: int, state: os.stat_result) -> bytes:
     if state.st_size > MAX_RULES_BYTES:
-        message = f".holdfastignore has {state.st_size} bytes: too many for rules"
-        hint = "Make it shorter, or take it back: `holdfast undo` needs none of its rules."
-        raise InvalidValue(message).with_hint(hint)
+        return os.read(fd, MAX_RULES_BYTES + 1)
     return read_all(fd, state.st_size)
 
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from holdfast.engine.capturing.capture import Captured
+from holdfast.engine.capturing.captured import Captured
 from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.directory.joining import IsTorn, Sides, find_left, join, nothing_torn
 from holdfast.engine.objects.stage import StagedObjects

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from holdfast.engine.capturing.capture import Captured, Rereading
+from holdfast.engine.capturing.capture import Rereading
+from holdfast.engine.capturing.captured import Captured
 from holdfast.engine.core.coverage import Coverage
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.paths import to_bytes

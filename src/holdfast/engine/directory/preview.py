@@ -49,7 +49,7 @@ def _preview(
         seen = _dry_run(attached, replace(glance, including=in_the_way), target, selection)
     if selection.on(Plane.FILES)(IGNORE_FILE):
         goal = MapGoal(attached.source(), attached.files_of(target))
-        rules = Rules.readable(goal.read(IGNORE_FILE))
+        rules = Rules(goal.read(IGNORE_FILE))
     else:
         rules = directory.rules_there()
     files = [change for change in seen.changes if change.plane is Plane.FILES]

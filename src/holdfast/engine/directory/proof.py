@@ -11,7 +11,8 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from holdfast.engine.capturing.capture import Capture, Captured
+from holdfast.engine.capturing.capture import Capture
+from holdfast.engine.capturing.captured import Captured
 from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.paths import parent_of

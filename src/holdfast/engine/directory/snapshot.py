@@ -15,7 +15,8 @@ from functools import partial
 from typing import Final
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.capturing.capture import Captured, Rereading
+from holdfast.engine.capturing.capture import Rereading
+from holdfast.engine.capturing.captured import Captured
 from holdfast.engine.core.coverage import Coverage
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.limits import check_quota

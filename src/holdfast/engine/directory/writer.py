@@ -292,7 +292,7 @@ class Follower:
         vaults that lie in the directory.
         """
         self._vaults = None
-        rules, chosen = Rules.readable(MapGoal(source, goal).read(IGNORE_FILE)), list[Step]()
+        rules, chosen = Rules(MapGoal(source, goal).read(IGNORE_FILE)), list[Step]()
         spared: dict[bytes, str | None] = {}
         maps = self._directory.last.root, goal
         for step in steps:

@@ -31,6 +31,7 @@ class _Told(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     excluded: _Rows
     failed: _Failed
     in_motion: _Failed = []
+    unread_rules: Annotated[list[_Text], msgspec.Meta(max_length=LISTED)] = []
 
 
 class _Carried(msgspec.Struct, kw_only=True):
@@ -80,6 +81,7 @@ def checked_detail(told: bytes) -> dict[str, Any]:
             excluded=[check_omission(row) for row in found.excluded],
             failed=[check_omission(row) for row in found.failed],
             in_motion=[check_omission(row) for row in found.in_motion],
+            unread_rules=[check_omission(["", line]).reason for line in found.unread_rules],
         ).to_detail()
     except (ValueError, RecursionError) as exc:
         message = f"the coverage is none: {exc}"

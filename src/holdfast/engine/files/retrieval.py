@@ -113,11 +113,13 @@ class MapGoal:
         return None if data is None else decode_entry(data)
 
     def read(self, key: bytes) -> bytes:
-        """Returns the content of a small file; nothing if it is no file, or not there."""
-        entry = self.find(key)
-        if not isinstance(entry, Inline | Blob) or entry.size > MAX_RULES_BYTES:
-            return b""
-        return content.read(self._source, entry)
+        """Returns what a file of rules says; nothing if it is no file, or not there."""
+        entry, text = self.find(key), bytearray()
+        for part in content.stream(self._source, entry) if isinstance(entry, Inline | Blob) else ():
+            text += part
+            if len(text) > MAX_RULES_BYTES:
+                break
+        return bytes(text[: MAX_RULES_BYTES + 1])
 
     def is_folder(self, path: bytes) -> bool:
         """Says whether a path will be a folder, with or without an entry of its own."""

@@ -19,9 +19,16 @@ from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.timeline import history, listing, restore, snapshots
 from holdfast.engine.timeline.counting import BATCH, Words, words_between
-from holdfast.engine.timeline.diff import collect_changes, iter_changes, text_diff, to_changes
+from holdfast.engine.timeline.diff import (
+    collect_changes,
+    is_folder_in,
+    iter_changes,
+    text_diff,
+    to_changes,
+)
 from holdfast.engine.timeline.patches import make_patches
 from holdfast.engine.timeline.selection import select
+from holdfast.errors import PathNotFound
 from holdfast.model.basics import Plane, Root, SnapshotInfo, SnapshotLike, Timeline
 from holdfast.model.changes import (
     WORDS,
@@ -196,11 +203,18 @@ class Comparing:
         return None if snapshot is None else snapshots.resolve(self._handle, snapshot)
 
     def text(self, wanted: GetTextDiff, *, is_over: Callable[[], bool] = lambda: False) -> str:
-        """Returns the unified diff of one file; empty if nothing differs."""
+        """Returns the unified diff of one file; empty if nothing differs.
+
+        Raises `PathNotFound` if neither moment has anything there.
+        """
         key = to_key(wanted.path)
         with self.roots(wanted.old, wanted.new) as (source, before, after):
             maps = before.plane(Plane.FILES), after.plane(Plane.FILES)
             edit = Edit(key, *(tree.get(source, each, key) for each in maps))
+            if edit.old is None and edit.new is None:
+                if not any(is_folder_in(source, each, key) for each in maps):
+                    raise PathNotFound(key)
+                return ""
             change = next(to_changes(source, Plane.FILES, [edit], maps), None)
             if change is None:
                 return ""

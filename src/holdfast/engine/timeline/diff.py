@@ -153,8 +153,12 @@ def with_implied(
 
 def _implied(source: NodeSource, files: ObjectId, key: bytes) -> Directory | None:
     """Returns the directory that what lies in it tells of; None if there is none."""
-    is_there = next(live_below(source, files, key, {}), None) is not None
-    return Directory(USUAL_DIRECTORY_MODE) if is_there else None
+    return Directory(USUAL_DIRECTORY_MODE) if is_folder_in(source, files, key) else None
+
+
+def is_folder_in(source: NodeSource, files: ObjectId, key: bytes) -> bool:
+    """Says whether something lies below a path."""
+    return next(live_below(source, files, key, {}), None) is not None
 
 
 def find_word(old: Entry | None, new: Entry | None) -> str | None:

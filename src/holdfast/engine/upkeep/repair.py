@@ -25,7 +25,7 @@ from typing import Final
 from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit import notes as damagenotes
-from holdfast.engine.capturing.capture import Captured
+from holdfast.engine.capturing.captured import Captured
 from holdfast.engine.core.context import Context
 from holdfast.engine.directory.attachments import Attachments
 from holdfast.engine.directory.directory import Directory
