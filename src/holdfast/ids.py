@@ -88,6 +88,10 @@ class IdMaker:
         """Returns a name for a process that writes packs."""
         return f"writer-{self._tail()}"
 
+    def directory(self) -> str:
+        """Returns the name under which a vault knows an attached directory, wherever it is."""
+        return f"dir-{self._short_tail()}"
+
     def log(self) -> str:
         """Returns a name for the log of a store."""
         return f"log-{self._tail()}"

@@ -164,6 +164,47 @@ def test_whatever_another_program_sends_snapshots_go_on(shell: Shell) -> None:
     assert re.fullmatch(r"\S+ \S+  snap-\w+\n", line(process))
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_was_removed_after_its_snapshot_does_not_come_back(
+    shell: Shell, *, is_killed: bool
+) -> None:
+    process = shell.watch("--quiet-for", "0.2")
+    (shell.directory / "new").write_text("x")
+    assert "snap-" in line(process)
+    if is_killed:
+        process.kill()
+        process.wait()
+    (shell.directory / "new").unlink()
+    done = shell.run("run", "--", "ls")
+    assert "through the namespace" not in done.stderr
+    assert done.stdout == "file\n"
+    assert [*os.listdir(shell.directory)] == ["file"]
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_was_moved_back_after_a_snapshot_stays(shell: Shell, *, is_killed: bool) -> None:
+    here, away = shell.directory, shell.directory.parent / "away"
+    for path in (here / "folder", away):
+        path.mkdir()
+    (here / "folder/file").write_text("one")
+    (here / "kept").write_text("one")
+    assert shell.run("snapshot").returncode == 0
+    process = shell.watch("--no-snapshots")
+    for name in ("file", "folder", "kept"):
+        (here / name).rename(away / name)
+    (here / "kept").write_text("two")
+    assert is_answered_by_another_process(shell, "snapshot")
+    if is_killed:
+        process.kill()
+        process.wait()
+    for name in ("file", "folder", "kept"):
+        (away / name).replace(here / name)
+    done = shell.run("run", "--", "cat", "file", "folder/file", "kept")
+    assert (done.stdout, done.returncode) == ("oneoneone", 0), done.stderr
+    assert "through the namespace" not in done.stderr
+    assert sorted(os.listdir(here)) == ["file", "folder", "kept"]
+
+
 def test_no_snapshot_is_taken_when_nothing_has_changed(shell: Shell) -> None:
     process = shell.watch("--quiet-for", "0.2")
     # Something happens, and is not there any more when it is quiet.

@@ -254,6 +254,7 @@ def carried_back(rows: Rows) -> Rows:
     assert rows.pop("listening") == [("events", 0)]  # It had events: somebody listened.
     assert rows.pop("task_changes") == []
     assert rows.pop("erasures") == []
+    assert rows.pop("agreements") == []
     assert {row[-1] for row in rows["snapshots"]} <= {None}  # Its metadata.
     for name in ("tenants", "namespaces"):
         assert {row[-1] for row in rows[name]} == {0}  # The bytes of traces that were added.

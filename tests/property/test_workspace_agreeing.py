@@ -8,10 +8,12 @@ when a snapshot is taken is in it, or on the timeline.
 
 import os
 import shutil
+import sys
 import tempfile
 from contextlib import suppress
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -55,11 +57,12 @@ class Hands(RuleBasedStateMachine):
         self.tree.mkdir()
         self.vault = holdfast.open(self.folder / "vault")
         self.namespace = self.vault.namespace("tree")
-        self.workspace = self.vault.workspace(self.tree, namespace="tree")
+        self.workspace, self.beside = self.take_hold(), self.take_hold()
         self.count = 0
 
     def teardown(self) -> None:
-        self.workspace.close()
+        for held in (self.workspace, self.beside):
+            held.close()
         self.vault.close()
         shutil.rmtree(self.folder)
 
@@ -84,10 +87,23 @@ class Hands(RuleBasedStateMachine):
             return False
         return True
 
-    def reopen(self) -> None:
+    def take_hold(self) -> holdfast.Workspace:
         """Takes hold of the directory as another process does."""
-        self.workspace.close()
-        self.workspace = self.vault.workspace(self.tree, namespace="tree")
+        return self.vault.workspace(self.tree, namespace="tree")
+
+    @rule(is_killed=st.booleans())
+    def ends(self, *, is_killed: bool) -> None:
+        """Ends the process that has the directory, by which it keeps what it knows or does not."""
+        if is_killed:
+            self.workspace._directory.forget()  # pyright: ignore[reportPrivateUsage]
+        else:
+            self.workspace.close()
+        self.workspace = self.take_hold()
+
+    @rule()
+    def another_process(self) -> None:
+        """Goes on with another process, while the one that worked stays."""
+        self.workspace, self.beside = self.beside, self.workspace
 
 
 class Modelled(Hands):
@@ -108,6 +124,8 @@ class Modelled(Hands):
             self.write(path)
         for path in sorted(before):
             self.call(path)
+        if sys.platform == "linux":
+            self.watch()
 
     @rule(path=st.sampled_from(APART))
     def write(self, path: str) -> None:
@@ -146,12 +164,9 @@ class Modelled(Hands):
             self.namespace.restore(timeline[min(back, len(timeline) - 1)])
             self.head = self.theirs()
 
-    @rule()
-    def another_process(self) -> None:
-        self.reopen()
-
     def meet(self) -> None:
-        """Says what becomes of both sides when somebody looks."""
+        """Says what becomes of both sides when somebody looks: each time the other process."""
+        self.another_process()
         for path in {*self.head, *self.agreed}:
             new = self.head.get(path)
             if new == self.agreed.get(path):
@@ -163,6 +178,13 @@ class Modelled(Hands):
             elif new is not None and new != self.held[path]:
                 self.lost[path] = new
         self.agreed = dict(self.head)
+
+    @precondition(lambda _self: sys.platform == "linux")
+    @rule()
+    def watch(self) -> None:
+        """Lets the process that works stay: what it learns it may save when it ends."""
+        self.meet()
+        self.workspace.watch()
 
     @rule()
     def status(self) -> None:
@@ -277,10 +299,6 @@ class Lawful(Hands):
         self.vault.collect()
 
     @rule()
-    def another_process(self) -> None:
-        self.reopen()
-
-    @rule()
     def status(self) -> None:
         here, there = look(self.tree), self.theirs()
         self.workspace.status()
@@ -325,3 +343,25 @@ def test_both_hands_find_what_the_other_did() -> None:
 
 def test_nothing_vanishes_in_silence() -> None:
     run_state_machine_as_test(Lawful, settings=SETTINGS)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_what_one_process_captured_is_nobodys_write_to_another(*, is_killed: bool) -> None:
+    """One walk through the model that chance seldom takes: nobody calls, and two processes look."""
+    hands = Modelled()
+    try:
+        hands.begin({"a", "d/a"}, set())
+        hands.snapshot(may_be_skipped=False)
+        for path in ("b", "d/b"):
+            hands.write(path)
+        hands.snapshot(may_be_skipped=False)
+        if is_killed:
+            hands.ends(is_killed=True)
+        for path in ("b", "d/b"):
+            (hands.tree / path).unlink()
+            del hands.held[path]
+        hands.status()
+        hands.snapshot(may_be_skipped=True)
+    finally:
+        hands.teardown()

@@ -31,6 +31,7 @@ _PURGES: Final = (
     "purge_tasks",
     "purge_schedules",
     "purge_received",
+    "purge_agreements",
     "purge_snapshots",
     "purge_namespace",
 )
@@ -44,8 +45,22 @@ class LogPosition(msgspec.Struct, frozen=True):
     position: int
 
 
+class Attaching(msgspec.Struct, frozen=True):
+    """Which directory is attached to a namespace, and which time that it is."""
+
+    directory: str
+    attached: int
+
+
+class Agreement(msgspec.Struct, frozen=True):
+    """What an attached directory held when the timeline last moved with it."""
+
+    snapshot: SnapshotId
+    files: ObjectId
+
+
 class NamespaceQueries(AbsenceQueries):
-    """Rows of tenants, of heads and of logs."""
+    """Rows of tenants, of heads, of logs, and of what attached directories held."""
 
     __slots__ = ()
 
@@ -269,3 +284,25 @@ class NamespaceQueries(AbsenceQueries):
     def set_log(self, namespace_id: NamespaceId, log: LogPosition) -> None:
         """Says up to where a log is in the rows, in the transaction that writes them."""
         self._db.say("set_log", namespace_id=namespace_id, name=log.name, position=log.position)
+
+    # What an attached directory held
+
+    def find_agreement(self, namespace_id: NamespaceId, which: Attaching) -> Agreement | None:
+        """Returns what it held when it was last captured or led; None if it was not, this time."""
+        row = self._db.one("find_agreement", namespace_id=namespace_id, directory=which.directory)
+        if row is None or row[0] != which.attached:
+            return None
+        return Agreement(SnapshotId(row[1]), ObjectId(row[2]))
+
+    def set_agreement(
+        self, namespace_id: NamespaceId, which: Attaching, agreement: Agreement
+    ) -> None:
+        """Says what it holds, in the transaction that appends the snapshot."""
+        self._db.say(
+            "set_agreement",
+            namespace_id=namespace_id,
+            directory=which.directory,
+            attached=which.attached,
+            snapshot=agreement.snapshot,
+            files=agreement.files,
+        )

@@ -430,7 +430,7 @@ class Workspace(Looks):
         """Holds the directory; with `makes_anew`, one that is missing is made, to be filled."""
         with self._guard, self._attachment.locked():
             self._was_made = makes_anew and make_anew(self._attachment)
-            check(self._attachment, self._plain)
+            self._directory.attaching = check(self._attachment, self._plain).attaching
             self._directory.refresh()
             self._just_recovered = recover(self._attached)
             self._recovered = self._just_recovered or self._recovered

@@ -106,6 +106,19 @@ DELETE FROM snapshots WHERE namespace_id = :namespace_id
 -- name: purge_log
 DELETE FROM logs WHERE namespace_id = :namespace_id
 
+-- name: find_agreement
+SELECT attached, snapshot, files FROM agreements
+WHERE namespace_id = :namespace_id AND directory = :directory
+
+-- name: set_agreement
+INSERT INTO agreements (namespace_id, directory, attached, snapshot, files)
+VALUES (:namespace_id, :directory, :attached, :snapshot, :files)
+ON CONFLICT (namespace_id, directory) DO UPDATE
+SET attached = excluded.attached, snapshot = excluded.snapshot, files = excluded.files
+
+-- name: purge_agreements
+DELETE FROM agreements WHERE namespace_id = :namespace_id
+
 -- name: purge_namespace
 DELETE FROM namespaces WHERE id = :namespace_id
 

@@ -119,7 +119,12 @@ class Captured(msgspec.Struct, frozen=True):
         )
 
     def settle(
-        self, root: ObjectId, *, earlier: tuple[bytes, ...] = (), namespace: int | None = None
+        self,
+        root: ObjectId,
+        *,
+        earlier: tuple[bytes, ...] = (),
+        namespace: int | None = None,
+        snapshot: str | None = None,
     ) -> LastLook:
         """Returns what is known once a map with that root holds these changes."""
         return self.last.replacing(
@@ -130,6 +135,7 @@ class Captured(msgspec.Struct, frozen=True):
             moving=self.moving,
             earlier=earlier,
             namespace=namespace,
+            snapshot=snapshot,
         )
 
 

@@ -28,6 +28,8 @@ class _Meta(msgspec.Struct, array_like=True, frozen=True):
     earlier: list[bytes] = []
     agreed: bytes = b""
     namespace: int = 0
+    based: bytes = b""
+    snapshot: str = ""
 
 
 class LastLook(msgspec.Struct, frozen=True):
@@ -53,10 +55,17 @@ class LastLook(msgspec.Struct, frozen=True):
     is what the directory was."""
     namespace: int = 0
     """Whose files those were; 0 if that is not known."""
+    based: bytes = b""
+    """The map that the directory was when both last agreed, where somebody else has captured it
+    since this look; empty if it is the one that the index stands for."""
+    snapshot: str = ""
+    """The snapshot with which the directory was last captured, or led, as far as is known here."""
 
     @property
     def base(self) -> ObjectId:
-        """What the directory was when it was last known."""
+        """What the directory was when both last agreed."""
+        if self.based:
+            return ObjectId(self.based)
         return self.root if len(self.index) or not self.former else ObjectId(self.former)
 
     @property
@@ -87,6 +96,8 @@ class LastLook(msgspec.Struct, frozen=True):
             tuple(meta.earlier),
             meta.agreed,
             meta.namespace,
+            meta.based,
+            meta.snapshot,
         )
 
     def forgotten(self, lost: Sequence[str] | None = None) -> "LastLook":
@@ -95,8 +106,8 @@ class LastLook(msgspec.Struct, frozen=True):
         `lost` are packs that are lost, where somebody looked.
         """
         kept = self.lost if lost is None else tuple(lost)
-        former = self.former if self.root == EMPTY_MAP else self.root
-        same = (self.earlier, self.met, self.namespace)
+        former = self.based or (self.former if self.root == EMPTY_MAP else self.root)
+        same = (self.earlier, self.met, self.namespace, b"", self.snapshot)
         meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, kept, former, *same))
         index = StatIndex.empty().replacing({}, meta=meta)
         return LastLook(index, EMPTY_MAP, b"", {}, {}, kept, former, *same)
@@ -110,7 +121,8 @@ class LastLook(msgspec.Struct, frozen=True):
     def believing(self, base: str, agreed: str, namespace: int | None = None) -> "LastLook":
         """Returns the same, of which the directory and its namespace's files were these maps."""
         former, met = bytes.fromhex(base), bytes.fromhex(agreed)
-        rest = (self.earlier, met, self.namespace if namespace is None else namespace)
+        whose = self.namespace if namespace is None else namespace
+        rest = (self.earlier, met, whose, b"", self.snapshot)
         meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, self.lost, former, *rest))
         index = StatIndex.empty().replacing({}, meta=meta)
         return LastLook(index, EMPTY_MAP, b"", {}, {}, self.lost, former, *rest)
@@ -126,16 +138,19 @@ class LastLook(msgspec.Struct, frozen=True):
         earlier: tuple[bytes, ...],
         met: bytes = b"",
         namespace: int | None = None,
+        based: bytes = b"",
+        snapshot: str | None = None,
     ) -> "LastLook":
         """Returns the same with some folders, and what they stand for, changed."""
         whose = self.namespace if namespace is None else namespace
-        now = (root, rules, omitted, moving, earlier, met, whose)
+        at = self.snapshot if snapshot is None else snapshot
+        now = (root, rules, omitted, moving, earlier, met, whose, based, at)
         same = (self.root, self.rules, self.omitted, self.moving, self.earlier)
-        if not folders and now == (*same, self.met, self.namespace):
+        if not folders and now == (*same, self.met, self.namespace, self.based, self.snapshot):
             return self
         plain = {path: [tuple(o) for o in found] for path, found in omitted.items() if found}
         meta = msgspec.msgpack.encode(
-            (root, rules, plain, moving, self.lost, b"", earlier, met, whose)
+            (root, rules, plain, moving, self.lost, b"", earlier, met, whose, based, at)
         )
         index = self.index.replacing(folders, meta=meta)
         return LastLook(
@@ -148,4 +163,29 @@ class LastLook(msgspec.Struct, frozen=True):
             earlier=earlier,
             met=met,
             namespace=whose,
+            based=based,
+            snapshot=at,
+        )
+
+    def standing_at(
+        self, snapshot: str, *, files: ObjectId | None = None, namespace: int | None = None
+    ) -> "LastLook":
+        """Returns the same, once the directory was captured with that snapshot, or led to it.
+
+        `files` is what it held then, if that is another map than both sides agree on here: what
+        the index says of the directory's files stays true of the map that it stands for.
+        """
+        is_here = files is None or (self.base, self.agreed) == (files, files)
+        based, met = (self.based, self.met) if is_here else (files, b"")
+        whose = self.namespace if namespace is None else namespace
+        plain = {path: [tuple(o) for o in found] for path, found in self.omitted.items()}
+        known = (self.root, self.rules, plain, self.moving, self.lost, self.former, self.earlier)
+        meta = msgspec.msgpack.encode((*known, met, whose, based, snapshot))
+        return msgspec.structs.replace(
+            self,
+            index=self.index.replacing({}, meta=meta),
+            met=met,
+            namespace=whose,
+            based=based,
+            snapshot=snapshot,
         )

@@ -119,12 +119,10 @@ def agree(handle: Handle, directory: Directory) -> Agreed | None:
 
 
 def _agree(handle: Handle, directory: Directory) -> Agreed | None:
+    theirs = _read(handle, directory)
     is_torn = _settle_interrupted(directory)
-    theirs = _read(handle)
-    if theirs is None or 0 != directory.last.namespace != theirs.head.namespace_id:
-        # Another timeline, or none any more: nothing was agreed on with that one.
-        directory.forget_all()
     if theirs is None:
+        directory.forget_all()  # There is no timeline any more with which something was agreed on.
         return None
     if is_torn is not None:
         # What is neither the one nor the other is kept, before it is written over: from then on it
@@ -132,7 +130,7 @@ def _agree(handle: Handle, directory: Directory) -> Agreed | None:
         _keep_torn(handle, directory, is_torn)
         directory.save()
         directory.journal.clear()
-        theirs = _read(handle) or theirs
+        theirs = _read(handle, directory) or theirs
     if theirs.root == directory.last.agreed:
         return None
     captured = directory.look(Weighing(), rereading=Rereading.ALL)
@@ -144,12 +142,13 @@ def _agree(handle: Handle, directory: Directory) -> Agreed | None:
     return _Bringing(handle, directory, source.with_nodes(filled.nodes), look).carry_out()
 
 
-def _read(handle: Handle) -> _Theirs | None:
+def _read(handle: Handle, directory: Directory) -> _Theirs | None:
     """Returns a namespace's files as they are now; None if there is no such namespace."""
     with handle.context.catalog.read() as transaction:
         head = handle.find_head(transaction)
         if head is None:
             return None
+        directory.catch_up(transaction, head)
         source = StagedObjects(handle.objects_in(transaction))
         files = source.get_root(head.root).plane(Plane.FILES)
         if transaction.count_pending(head.namespace_id) == 0:
@@ -392,7 +391,7 @@ class _Bringing:
 
     def _learn(self, steps: Sequence[Step], root: ObjectId) -> None:
         last, met, whose = self._last, self._theirs.root, self._theirs.head.namespace_id
-        if self._captured.is_whole:
+        if self._captured.is_whole or last.based:
             # What was read and is in no snapshot is read again; what was agreed on is known.
             self._directory.forget_to(root.hex(), met.hex(), namespace=whose)
         else:
@@ -406,9 +405,9 @@ class _Bringing:
                 met=met,
                 namespace=whose,
             )
+        # Before the journal says so: without it, the next one starts from what was before.
+        self._directory.save()
         if steps:
-            # Before the journal says so: without it, the next one starts from what was before.
-            self._directory.save()
             with suppress(OSError):
                 self._directory.journal.applied()
 

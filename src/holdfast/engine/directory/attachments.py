@@ -21,6 +21,7 @@ from pathlib import Path
 
 import msgspec
 
+from holdfast.catalog.namespaces import Attaching
 from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.context import Context
 from holdfast.engine.directory.likeness import find_likeness
@@ -57,6 +58,8 @@ class Attachment(msgspec.Struct, frozen=True):
     is_detached: bool = False
     moved_from: Path | None = None
     """Where it was until just now, if it was moved."""
+    attaching: Attaching | None = None
+    """As what it is known to the catalog, by which whoever is next knows what both agreed on."""
 
     @contextmanager
     def locked(self) -> Generator[None]:
@@ -162,7 +165,14 @@ class Attachments:
         for owner in self._all():
             if owner.namespace == name and owner.state != state:
                 return self._move(owner, real, stands_on)
-        attachment = Attachment(real, name, self._clock(), state, find_identity(real))
+        attachment = Attachment(
+            real,
+            name,
+            self._clock(),
+            state,
+            find_identity(real),
+            attaching=_anew(self._context, None if found is None else found.attaching),
+        )
         with _translated(f"{real} cannot be attached"):
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
             # Of what was agreed on with another namespace, nothing holds for this one.
@@ -256,10 +266,14 @@ class Attachments:
         Done again from the start if it is interrupted: until the last step it is what it was.
         """
         state, here, was = self._state(real), find_identity(real), attachment.identity
+        attaching = attachment.attaching
         with attachment.locked(), _translated(f"{real} cannot be attached"):
             if here is None or was is None or not here.is_same(was):
                 # Another directory: what is not in it was not removed from it.
                 _forget(attachment.state)
+                attaching = _anew(self._context, attaching)
+            if attachment.is_detached or stands_on is not None:
+                attaching = _anew(self._context, attaching)
             if state != attachment.state:
                 _make_way(state)
                 attachment.state.rename(state)
@@ -270,6 +284,7 @@ class Attachments:
                 state=state,
                 identity=here,
                 is_detached=False,
+                attaching=attaching,
             )
             _write(moved)
         return msgspec.structs.replace(moved, moved_from=attachment.path)
@@ -307,6 +322,9 @@ def check(attachment: Attachment, handle: Handle) -> Attachment:
     there = find_identity(attachment.path)
     if there is None:
         raise _absent(attachment)
+    if now.attaching is None:
+        # It was attached before directories had names.
+        now = _named(now, handle.context)
     if now.identity is not None and there.is_same(now.identity):
         return now if there == now.identity else _keeping(now, there)
     likeness = None if now.identity is None else find_likeness(handle, attachment.path)
@@ -380,6 +398,21 @@ def _make_way(state: Path) -> None:
         state.rmdir()
 
 
+def _anew(context: Context, before: Attaching | None) -> Attaching:
+    """Returns as what a directory is known from now on: nothing that was agreed on before holds."""
+    if before is None:
+        return Attaching(context.ids.directory(), 1)
+    return Attaching(before.directory, before.attached + 1)
+
+
+def _named(attachment: Attachment, context: Context) -> Attachment:
+    """Returns it with a name for the catalog, if that can be kept."""
+    with suppress(OSError):  # The next look tries again.
+        _write(named := msgspec.structs.replace(attachment, attaching=_anew(context, None)))
+        return named
+    return attachment
+
+
 def _keeping(attachment: Attachment, identity: Identity) -> Attachment:
     """Returns it with what the directory is now, which is kept."""
     kept = msgspec.structs.replace(attachment, identity=identity)
@@ -431,7 +464,7 @@ def _digest(path: Path) -> str:
 def _read(folder: Path) -> Attachment | None:
     try:
         fields = json.loads((folder / _NAME).read_bytes())
-        identity = fields.get("identity")
+        identity, directory = fields.get("identity"), fields.get("directory")
         return Attachment(
             Path(os.fsdecode(bytes.fromhex(fields["path"]))),
             fields["namespace"],
@@ -439,6 +472,7 @@ def _read(folder: Path) -> Attachment | None:
             folder,
             None if identity is None else Identity(**identity),
             is_detached=fields.get("detached", False),
+            attaching=None if directory is None else Attaching(directory, fields["attached"]),
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
@@ -455,6 +489,8 @@ def _write(attachment: Attachment) -> None:
         "identity": None if identity is None else identity._asdict(),
         "detached": attachment.is_detached,
     }
+    if attachment.attaching is not None:
+        fields |= msgspec.to_builtins(attachment.attaching)
     temporary = attachment.state / f"{_NAME}.tmp"
     with create(temporary) as file:
         file.write(json.dumps(fields, indent=1).encode())

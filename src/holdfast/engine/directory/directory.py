@@ -17,6 +17,8 @@ from typing import Final
 
 import msgspec
 
+from holdfast.catalog.namespaces import Attaching
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.capturing.capture import Capture, Captured, Rereading
 from holdfast.engine.capturing.folder import check_fits, identities
 from holdfast.engine.capturing.lastlook import LastLook
@@ -27,7 +29,8 @@ from holdfast.engine.directory.attachments import INDEX_NAME, JOURNAL_NAME
 from holdfast.engine.objects.content import Sink
 from holdfast.errors import DirectoryMissing, InvalidValue, Unavailable
 from holdfast.errors.system import NO_ROOM
-from holdfast.ids import ObjectId
+from holdfast.ids import ObjectId, SnapshotId
+from holdfast.model.basics import Head
 from holdfast.progress import Progress, no_progress
 from holdfast.workspace.descent import open_root, open_up
 from holdfast.workspace.ignoring import IGNORE_FILE, MAX_RULES_BYTES, Rules
@@ -51,6 +54,8 @@ class Directory:
         self.journal = Journal(state / JOURNAL_NAME)
         self.last = LastLook.of(None)
         self.coverage = Coverage(captured=0, captured_bytes=0)
+        self.attaching: Attaching | None = None
+        """As what its namespaces know it, as long as somebody has hold of it."""
         self._index_path = state / INDEX_NAME
         self._root_fd: int | None = None
         self._apart = identities((state, *context.folders))
@@ -110,6 +115,21 @@ class Directory:
         """Knows nothing any more, nor what was agreed on with a namespace."""
         if self.last.namespace or len(self.last.index) or self.last.former:
             self.last, self._hints = LastLook.of(None), None
+
+    def catch_up(self, transaction: Transaction, head: Head) -> None:
+        """Learns what it held when it was last captured, or led, whoever did that.
+
+        So says the catalog, which cannot lag behind the timeline; what was saved here may.
+        """
+        whose = head.namespace_id
+        if 0 != self.last.namespace != whose:
+            # Another timeline: nothing was agreed on with that one.
+            self.forget_all()
+        if self.attaching is None:
+            return
+        found = transaction.find_agreement(whose, self.attaching)
+        if found is not None and found.snapshot != self.last.snapshot:
+            self.last = self.last.standing_at(found.snapshot, files=found.files, namespace=whose)
 
     def forget_to(self, base: str, agreed: str, *, namespace: int | None = None) -> None:
         """Makes the next look read every byte, and compare that with these two maps."""
@@ -176,8 +196,9 @@ class Directory:
         return asked.is_worth_more
 
     def close(self) -> None:
-        """Keeps what is known, and lets go of the directory."""
-        self.save()
+        """Keeps what is known, unless another process knows more, and lets go of the directory."""
+        if _stamp(self._index_path) == self._stamp:
+            self.save()
         self.forget()
 
     def forget(self) -> None:
@@ -227,13 +248,28 @@ class Directory:
         """Says whether something is in the directory, and left out of the last look at it."""
         return is_within(key, self._excluded())
 
-    def learn(self, captured: Captured, root: ObjectId, *, namespace: int | None = None) -> None:
-        """Knows from now on what was captured: a map of that root, of that namespace, holds it."""
-        self.last = captured.settle(root, earlier=self._remembered(), namespace=namespace)
+    def learn(
+        self,
+        captured: Captured,
+        root: ObjectId,
+        *,
+        namespace: int | None = None,
+        snapshot: SnapshotId | None = None,
+    ) -> None:
+        """Knows from now on what was captured: a map of that root, of that namespace, holds it.
+
+        Without a `snapshot` that it was committed with, the next process is told by the index.
+        """
+        before = (captured.last.base, captured.last.agreed)
+        self.last = captured.settle(
+            root, earlier=self._remembered(), namespace=namespace, snapshot=snapshot
+        )
         self.is_sound |= captured.is_whole
         self._hints = self._doubtful = frozenset()
         if self._openings is not None and captured.is_whole:
             self._openings.settle_all(self._heard)
+        if snapshot is None and before != (root, root):
+            self.save()
 
     def settle(self) -> None:
         """Ends an operation: what is known is kept for the next process, unless this one stays."""

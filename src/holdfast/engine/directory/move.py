@@ -115,7 +115,12 @@ class Attached:
         """Moves, once all that is there is kept; if the timeline stays, the directory goes back."""
         with self.directory.going_back(self.earlier_rules):
             try:
-                done = act(replace(self.handle, before_commit=follower.follow), origin)
+                following = replace(
+                    self.handle,
+                    before_commit=follower.follow,
+                    directory=self.directory.attaching,
+                )
+                done = act(following, origin)
             except OutcomeUnknown:
                 # Whoever comes next finds out, and brings the directory to where the timeline is.
                 raise

@@ -146,6 +146,8 @@ def _look_again(attached: Attached, record: Record) -> str | None:
         elif is_settled(record):
             directory.journal.clear()
         return None
+    with attached.handle.context.catalog.read() as transaction:
+        directory.catch_up(transaction, attached.handle.get_head(transaction))
     directory.forget_index()
     good, is_undone = _good(attached, record)
     glance = Glance(directory, litter=litter_pattern(record), only_names=True)

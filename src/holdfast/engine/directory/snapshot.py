@@ -10,7 +10,7 @@ one names it (`joining.py`).
 import re
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
@@ -87,7 +87,7 @@ def keep(
             progress=progress,
         )
         taking = _Taking(
-            handle,
+            replace(handle, directory=directory.attaching),
             captured,
             stage,
             note,
@@ -105,7 +105,12 @@ def keep(
             # What the index stands for was collected, or went bad: read all of it anew.
             directory.forget_index()
             raise Withdrawn(str(exc), batch=stage) from exc
-        directory.learn(captured, root, namespace=done[-1].namespace_id if done else namespace)
+        directory.learn(
+            captured,
+            root,
+            namespace=done[-1].namespace_id if done else namespace,
+            snapshot=done[-1].id if done else None,
+        )
         return (done[-1] if done else None), captured
 
     return carry_out(handle, attempt, is_around=True)
@@ -195,6 +200,7 @@ class _Taking:
             result=result,
             # A file that is written meanwhile is kept first, and not left on top.
             exact=is_edited,
+            of_directory=filled.own,
         )
 
     def _kept(self, transaction: Transaction, folded: Folded, filled: Filled) -> list[Mark]:

@@ -78,6 +78,7 @@ class Follower:
         self._vaults: Vaults | None = None
         self._earlier: Rules | None = None
         self._start: ObjectId | None = None
+        self._mark: SnapshotId | None = None
         self._done: Sequence[Step] = ()
         self._litter = ""
         self._written: Mapping[bytes, State] = {}
@@ -121,6 +122,7 @@ class Follower:
         # If another was faster, it begins anew from where it was: the map that it went to may be
         # stored nowhere. What the other did is in the goal, or kept before it.
         start = self._start or move.root.plane(Plane.FILES)
+        self._mark = move.mark
         self.turn_back(source)
         known, wanted = self._directory.last, move.goal.plane(Plane.FILES)
         self.is_verified, self.kept = True, []
@@ -220,6 +222,8 @@ class Follower:
 
     def arrive(self) -> None:
         """Says that the catalog has moved to what the directory followed to."""
+        if self._mark is not None:
+            self._directory.last = self._directory.last.standing_at(self._mark)
         if self._start is not None:
             self._start = None
             with suppress(OSError):

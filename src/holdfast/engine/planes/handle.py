@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 from msgspec import structs
 
+from holdfast.catalog.namespaces import Attaching
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.objects.reader import Objects
@@ -50,6 +51,8 @@ class Handle:
     """What stands for its files where they are looked at: the directory that is attached to it."""
     before_commit: BeforeCommit | None = None
     """What is done before its head moves: the directory goes there."""
+    directory: Attaching | None = None
+    """The directory that goes with its head: what it then holds is noted with the move."""
     door: Door = field(default_factory=Door, compare=False)
     """Which tasks are open through it."""
 

@@ -23,6 +23,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.catalog.namespaces import Agreement
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.coverage import LACKS_NOTHING, Lacking
 from holdfast.engine.journal.actions import trace_of
@@ -91,6 +92,8 @@ class Move(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     also: Callable[[Transaction, Head], None] | None = None
     within: Sequence[str] | None = None
     stores: bool = False
+    of_directory: ObjectId | None = None
+    """The files map that holds the handle's directory from then on."""
 
 
 Plan = Callable[[Transaction, Folded], Move[T]]
@@ -319,6 +322,10 @@ class _Moving(Generic[T]):
             done.append(snapshot)
         if done:
             _move_head(transaction, folded, move, done[-1])
+            if handle.directory is not None and move.of_directory is not None:
+                # In one step with the snapshot: whoever sees that knows it as the directory's.
+                agreement = Agreement(done[-1].id, move.of_directory)
+                transaction.set_agreement(head.namespace_id, handle.directory, agreement)
         if self.ahead is not None:
             self.ahead.record(transaction)
         if move.also is not None:
@@ -365,7 +372,7 @@ def _follow(
     moving = Moving(folded.root, goal, folded.head.position, last.id)
     became = handle.before_commit(stage, source, moving)
     if became is None:
-        return move
+        return replace(move, of_directory=goal.plane(Plane.FILES))
     stage.add_nodes(became.nodes)
     root_id = stage.add(became.root.encode(), ObjectKind.NODE)
     stage.seal(transaction)
@@ -375,7 +382,8 @@ def _follow(
         size=last.size + became.more,
         lacking=last.lacking.beyond(source, became.root.plane(Plane.FILES)),
     )
-    return replace(move, marks=[*move.marks[:-1], amended])
+    files = became.root.plane(Plane.FILES)
+    return replace(move, marks=[*move.marks[:-1], amended], of_directory=files)
 
 
 def _move_head(transaction: Transaction, folded: Folded, move: Move[T], last: SnapshotInfo) -> None:
