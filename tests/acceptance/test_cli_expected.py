@@ -202,6 +202,27 @@ def test_a_fork_is_switched_to_worked_on_and_merged(project: Session) -> None:
     project.ok("verify")
 
 
+def test_an_undo_after_a_switch_takes_back_what_was_done_there(project: Session) -> None:
+    first = project.files()
+    project.write("readme.md", "two\n")
+    project.ok("snapshot", "-m", "two")
+    before = project.ok("log").out
+    project.ok("switch", "-c", "idea")
+    project.write("only-idea.txt", "of the other one\n")
+    project.write("readme.md", "three\n")
+    project.ok("snapshot")
+    there = project.files()
+    shown = project.ok("switch", "project", "--json").document
+    assert (shown["safety_id"], shown["snapshot_id"], shown["verified"]) == (None, None, True)
+    assert project.ok("log").out == before
+    project.ok("undo")
+    assert project.files() == first
+    project.ok("redo")
+    assert project.files() == {**first, "readme.md": b"two\n"}
+    project.ok("switch", "idea")
+    assert project.files() == there
+
+
 def test_what_both_sides_changed_is_4_until_one_wins(project: Session) -> None:
     project.ok("switch", "-c", "idea")
     project.write("readme.md", "theirs\n")

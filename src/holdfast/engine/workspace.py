@@ -28,6 +28,7 @@ from holdfast.engine.core.paths import to_text
 from holdfast.engine.directory.agreeing import Agreed, agree
 from holdfast.engine.directory.attachments import Attachment, check, make_anew, take_over, unmake
 from holdfast.engine.directory.directory import Directory
+from holdfast.engine.directory.entering import enter
 from holdfast.engine.directory.move import Act, Attached
 from holdfast.engine.directory.present import Glance, Status
 from holdfast.engine.directory.preview import preview, preview_undo
@@ -228,6 +229,13 @@ class Workspace(Looks):
                 follower,
                 reason=f"before restoring {target.id}",
             )
+
+    def enter(
+        self, target: SnapshotInfo, *, left: SnapshotInfo, limit: int | None, progress: Progress
+    ) -> Restored | None:
+        """Lets a directory that holds what it `left` show what its timeline stands on; or None."""
+        with self._exclusive():
+            return enter(self._attached, target, left=left, limit=limit, progress=progress)
 
     def _restore_beside(self, wanted: RestoreOfDirectory) -> Restored:
         """Takes back what tasks changed since a snapshot, and keeps what others did."""

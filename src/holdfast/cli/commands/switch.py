@@ -2,10 +2,12 @@
 
 What is in the directory is kept where it was first, and what is pending in the other namespace is
 kept there, so that nothing is lost on either side. Then the directory is attached to the other one,
-as if it had been what that shows and were changed by hand: so nothing comes into it but by the
-restore, which is next. If that cannot be, nothing was written, the directory is attached as before
-and the other timeline stands where it stood; after a crash in between, the directory holds what it
-held, which `status` shows as changes, and `holdfast restore` of the last snapshot goes on.
+as if it had been what that shows and were changed by hand: so nothing comes into it but by what is
+next. It becomes what the other timeline stands on, which gains nothing by that; if it holds what no
+snapshot does, or that is in the way, it is restored instead, which keeps that first. If that cannot
+be, nothing was written, the directory is attached as before and the other timeline stands where it
+stood; after a crash in between, the directory holds what it held, which `status` shows as changes,
+and `holdfast restore` of the last snapshot goes on.
 """
 
 from argparse import ArgumentParser, Namespace
@@ -51,7 +53,7 @@ def run(arguments: Namespace, console: Console) -> int:
         from holdfast.cli.commands.fork import fork  # noqa: PLC0415 - if it is asked for
 
         fork(console, workspace, name, at=None)
-    target = _keep_both(workspace, _known(console, name), name)
+    left, target = _keep_both(workspace, _known(console, name), name)
     location = console.location()
     # Whoever watches the directory watches it for the namespace that it leaves.
     folder = thin.run_folder(location)
@@ -59,7 +61,12 @@ def run(arguments: Namespace, console: Console) -> int:
         end_watcher(folder, directory)
     console.vaults.release()
     restored = _show(
-        console, target, directory=directory, names=(before, name), force=arguments.force
+        console,
+        target,
+        left=left,
+        directory=directory,
+        names=(before, name),
+        force=arguments.force,
     )
     console.answer(
         document=lambda: {"namespace": name, "left": before, **restored_view(restored)}, lines=list
@@ -91,21 +98,22 @@ def _known(console: Console, name: str) -> "holdfast.Namespace":
 
 def _keep_both(
     workspace: "holdfast.Workspace", other: "holdfast.Namespace", name: str
-) -> "holdfast.SnapshotInfo":
+) -> "tuple[holdfast.SnapshotInfo, holdfast.SnapshotInfo]":
     """Keeps what the directory holds, and what was written to the other one, where they belong.
 
-    Returns the snapshot that the other one then stands on.
+    Returns the snapshots that both then stand on.
     """
     workspace.snapshot_if_changed(reason=f"before switching to {name}")
     if other.is_dirty():
         other.snapshot(reason="before a directory shows it")
-    return other.get_snapshot("@")
+    return workspace.namespace.get_snapshot("@"), other.get_snapshot("@")
 
 
 def _show(
     console: Console,
     target: "holdfast.SnapshotInfo",
     *,
+    left: "holdfast.SnapshotInfo",
     directory: str,
     names: tuple[str, str],
     force: bool,
@@ -116,8 +124,9 @@ def _show(
     console.workspaces[:] = [shown]
     try:
         with console.progress() as progress:
-            return shown.restore(
-                target.id, force=force, limit=most_listed(console), progress=progress
+            most = most_listed(console)
+            return shown.enter(target, left=left, limit=most, progress=progress) or shown.restore(
+                target.id, force=force, limit=most, progress=progress
             )
     except Exception:
         # What it found in the directory it has kept first, and stands on that now.

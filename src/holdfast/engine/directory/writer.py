@@ -117,7 +117,7 @@ class Follower:
             uncovered=[to_text(path) for path in self.uncovered],
         )
 
-    def follow(self, _: Stage, source: StagedObjects, move: Moving) -> Became | None:
+    def follow(self, _: Stage | None, source: StagedObjects, move: Moving) -> Became | None:
         """Makes the directory what the goal says; raises, with the directory as it was."""
         # If another was faster, it begins anew from where it was: the map that it went to may be
         # stored nowhere. What the other did is in the goal, or kept before it.
