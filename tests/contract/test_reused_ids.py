@@ -319,7 +319,8 @@ def test_what_an_older_version_has_mixed_is_parted_when_a_vault_is_opened(
         "DROP TABLE former_sessions",
         "DROP TABLE former_entities",
         "ALTER TABLE sessions DROP COLUMN since",
-        "DELETE FROM migrations WHERE number = 36",
+        "DROP TABLE agreements",
+        "DELETE FROM migrations WHERE number >= 36",
     ):
         run_in(where, statement)
     columns = ", ".join(SESSION.columns[:-2])
