@@ -665,7 +665,8 @@ def test_a_text_diff_shows_lines(alice: Namespace) -> None:
     assert alice.text_diff("added", old).splitlines()[-1] == "+new"
     assert alice.text_diff("link", old).splitlines()[-2:] == ["-a", "+b"]
     assert "Binary" in alice.text_diff("binary", old)
-    assert alice.text_diff("nothing", old) == ""
+    with pytest.raises(errors.PathNotFound):
+        alice.text_diff("nothing", old)
     new = alice.snapshot()
     assert alice.text_diff("notes", old, new) == shown
     assert alice.text_diff("notes", new) == ""

@@ -105,6 +105,7 @@ def test_names_that_are_no_text_come_back(project: Project) -> None:
 LOCAL_ONLY = {
     "acting_as": "on a server, whoever holds the key acts",
     "agree": "there, `pull` brings what others did",
+    "enter": "a remote directory has one namespace",
     "merge": "namespaces are merged on the server",
     "patches": "a patch has the content of what was there, which lies on the server",
 }

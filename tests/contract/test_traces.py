@@ -848,6 +848,9 @@ def test_what_somebody_only_tells_of_is_no_rollback(place: Place, agent: Namespa
         agent.traces.add("state.rolled_back", session_id=session, details={"to_version": 0})
     for health in (agent.health(), place.vault.health()):
         assert (health.rollbacks, health.level, health.loops) == (0, Level.HEALTHY, [])
+    (seen,) = place.vault.overview()
+    assert (seen.rollbacks, seen.level) == (0, Level.HEALTHY)
+    assert {each.rollbacks for each in place.vault.rollback_series().buckets} == {0}
 
 
 def test_a_rollback_that_says_nothing_of_a_version_counts_and_is_no_loop(

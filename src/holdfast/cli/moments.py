@@ -114,10 +114,11 @@ def instant_of(text: str, *, now: datetime, is_begin: bool = False) -> datetime:
 
 def _read_instant(text: str, *, now: datetime, of_day: time) -> datetime:
     local = now.astimezone()
-    if text in ("now", "today"):
+    if text == "now" or (text == "today" and of_day == time.max):
         return now
-    if text == "yesterday":
-        return local - timedelta(days=1)
+    if text in ("today", "yesterday"):
+        day = local - timedelta(days=int(text == "yesterday"))
+        return day if of_day == time.max else datetime.combine(day.date(), time.min).astimezone()
     if (ago := _AGO.fullmatch(text)) is not None:
         return now - timedelta(**{f"{ago[2]}s": int(ago[1])})
     found = datetime.fromisoformat(text)

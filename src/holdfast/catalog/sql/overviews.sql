@@ -58,6 +58,7 @@ FROM (
     FROM namespaces n JOIN journal t ON t.namespace_id = n.id
     WHERE n.tenant_id = :tenant_id AND n.name >= :first AND n.name <= :last
         AND n.deleted_at IS NULL AND t.action = 'state.rolled_back' AND t.created_at >= :since
+        AND t.kind <> 'added'
         AND t.action <> 'state.updated' AND t.action <> 'turn.added'
     GROUP BY t.namespace_id
 ) needed
@@ -70,7 +71,7 @@ FROM (
     SELECT
         (
             SELECT COUNT(*) FROM journal t
-            WHERE t.namespace_id = n.id AND t.action = 'state.rolled_back'
+            WHERE t.namespace_id = n.id AND t.action = 'state.rolled_back' AND t.kind <> 'added'
                 AND t.created_at >= :since
                 AND t.action <> 'state.updated' AND t.action <> 'turn.added'
         ) AS rollbacks,
@@ -86,7 +87,7 @@ SELECT needed.bucket, SUM(needed.rollbacks), SUM(needed.sessions)
 FROM (
     SELECT
         t.created_at / :width AS bucket,
-        SUM(CASE WHEN t.action = 'state.rolled_back' THEN 1 ELSE 0 END) AS rollbacks,
+        SUM(CASE WHEN t.action = 'state.rolled_back' AND t.kind <> 'added' THEN 1 ELSE 0 END) AS rollbacks,
         COUNT(DISTINCT t.session_id) AS sessions
     FROM namespaces n JOIN journal t ON t.namespace_id = n.id
     WHERE n.tenant_id = :tenant_id
