@@ -13,7 +13,7 @@ const asked = signal(null);
 export const ask = (what, about = {}) => (asked.value = { what, ...about });
 const close = () => (asked.value = null);
 
-/** The namespace that is open: an act that begins in it stays in it, whatever is opened meanwhile. */
+/** The namespace that is open: an act that begins in it stays in it, whatever is opened then. */
 const here = () => state.route.value.namespace;
 const find = (id) => state.timeline.value?.rows.find((row) => row.snapshot_id === id);
 

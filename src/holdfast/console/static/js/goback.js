@@ -72,7 +72,8 @@ const unlistedOf = (changes, counts) =>
     (plane) => total(counts[plane]) > changes.filter((change) => change.plane === plane).length,
   );
 
-/** The title of a plane of which single changes are ticked, where others go as a whole: no request says both. */
+/** The title of a plane of which single changes are ticked while another goes with all that is not
+ * listed; null if there is none: no request says both. */
 function tornOf(changes, off, counts) {
   const unlisted = unlistedOf(changes, counts);
   const shut = unlisted.filter((plane) => off.has(restOf(plane)));
