@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test quick check bench bench-peers mutants docs picture format clean
+.PHONY: help run demo test quick check bench bench-peers mutants docs picture screens format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -61,6 +61,9 @@ docs: $(VENV)/.ready-dev ## Build the documentation into build/site; every warni
 
 picture: $(VENV)/.ready-dev ## Draw README's picture of a terminal anew, from a real run
 	PYTHONPATH=docs/tools $(PY) -m holdfast_docs.picture
+
+screens: $(VENV)/.ready-dev ## Take the pictures of the console anew, with a Chromium
+	PYTHONPATH=docs/tools $(PY) -m holdfast_docs.screens
 
 format: $(VENV)/.ready-dev ## Format the code and apply safe fixes
 	$(PY) -m ruff check --fix-only .

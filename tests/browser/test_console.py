@@ -13,6 +13,17 @@ from holdfast.testing.servers import Server
 PATIENCE_MS = 20_000
 LIVE_S = 1.0
 
+STATE = """
+const main = document.querySelector("script[type=module]").src;
+const state = await import(main.replace("main.js", "state.js"));
+"""
+LEFT = f"async () => {{ {STATE} return [state.overview.value, state.timeline.value]; }}"
+LISTEN = f"""async () => {{ {STATE}
+  window.links = [];
+  state.link.subscribe(({{ state }}) => window.links.push(state));
+}}"""
+SILENT_S = 41
+
 
 def expect(locator: Any) -> Any:
     from playwright.sync_api import expect  # noqa: PLC0415 - where there is no Chromium, neither is this
@@ -38,6 +49,14 @@ def test_a_key_opens_the_console_and_signing_out_closes_it(
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_contain_text("This key is not valid, or no longer.")
     page.get_by_label("API key").fill(server.api_key)
+    session = "**/console/session"
+    refused = {"error": {"code": "unknown_host", "message": "not by this name", "suggestion": "Or"}}
+    page.route(session, lambda route: route.fulfill(status=403, json=refused), times=1)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("not by this name Or")
+    page.route(session, lambda route: route.fulfill(status=200, json={}), times=1)
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("alert")).to_contain_text("did not keep the cookie")
     page.keyboard.press("Enter")
     # The address that was asked for is the one that opens.
     expect(page.get_by_role("heading", name="somebody", exact=True)).to_be_visible()
@@ -48,8 +67,19 @@ def test_a_key_opens_the_console_and_signing_out_closes_it(
     page.get_by_role("button", name="Sign out").click()
     page.get_by_role("button", name="Sign out here").click()
     expect(page.get_by_label("API key")).to_be_visible()
+    assert page.evaluate(LEFT) == [None, None]
     page.reload()
     expect(page.get_by_label("API key")).to_be_visible()
+
+
+def test_a_session_that_ends_leaves_nothing_for_who_comes_next(visit: Any, agent: Any) -> None:
+    agent.snapshot("private")
+    visit.open("n", agent.name, "timeline")
+    visit.row("private").wait_for()
+    visit.page.context.clear_cookies()
+    visit.page.keyboard.press("p")
+    expect(visit.page.get_by_label("API key")).to_be_visible()
+    assert visit.page.evaluate(LEFT) == [None, None]
 
 
 def test_a_link_signs_in_once_and_leaves_no_trace(
@@ -76,9 +106,14 @@ def test_what_an_agent_does_shows_within_a_second_and_the_choice_stays(
     for number in range(45):
         agent.snapshot(f"moment {number}")
     page = visit.page
+    page.clock.install()
     visit.open("n", agent.name, "timeline")
     visit.row("moment 42").click()
     expect(page.get_by_role("status").filter(has_text="Live")).to_be_visible()
+    # A stream on which nothing happens is a good one.
+    page.evaluate(LISTEN)
+    with page.expect_response("**/console/session"):
+        page.clock.fast_forward(f"00:{SILENT_S}")
     took = []
     for number in range(3):
         agent.files.write("plan.md", f"{number}\n")
@@ -87,6 +122,7 @@ def test_what_an_agent_does_shows_within_a_second_and_the_choice_stays(
         visit.row(f"live {number}").wait_for(timeout=PATIENCE_MS)
         took.append(time.monotonic() - began)
     assert min(took) < LIVE_S, took
+    assert set(page.evaluate("window.links")) == {"live"}
     expect(visit.row("moment 42")).to_have_attribute("aria-selected", "true")
     # Whoever has scrolled away stays where they are, and is told.
     page.get_by_role("listbox").evaluate("box => { box.scrollTop = 400 }")
@@ -184,9 +220,51 @@ def test_one_goes_back_to_before_what_failed_and_undoes_it(
     assert agent.timeline(limit=1)[0].reason == "it broke the tests"
     expect(visit.row("Went back to #1")).to_have_attribute("aria-selected", "true")
     said.get_by_role("button", name="Undo").click()
-    expect(page.get_by_role("status").filter(has_text="Undone")).to_be_visible()
+    said = page.get_by_role("status").filter(has_text="Undone")
+    expect(said).to_be_visible()
     assert files_of(agent) == broken
     assert agent.store.get("state", "plan") == {"step": 2}
+    # What a message offers is about the namespace that it came from.
+    visit.move("n/elsewhere/timeline")
+    said.get_by_role("button", name="Redo").click()
+    said = page.get_by_role("status").filter(has_text="Done again")
+    expect(said).to_be_visible()
+    assert files_of(agent) == before
+    expect(visit.row("Undid #4")).to_have_attribute("aria-selected", "true")
+    said.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("status").filter(has_text="Undone")).to_be_visible()
+    assert files_of(agent) == broken
+
+
+def test_nobody_is_told_that_nothing_was_changed_where_that_is_not_known(
+    visit: Any, agent: Any
+) -> None:
+    agent.files.write("a.txt", "1")
+    target = agent.snapshot("well")
+    agent.files.write("a.txt", "2")
+    page = visit.page
+    visit.open("n", agent.name, "goback", target.id)
+
+    def refuse(route: Any) -> None:
+        is_dry = route.request.post_data_json.get("dry_run")
+        route.fallback() if is_dry else route.fulfill(status=422, json={"detail": "not so"})
+
+    def cut_off(route: Any) -> None:
+        if route.request.post_data_json.get("dry_run"):
+            route.fallback()
+        else:
+            route.fetch()
+            route.fulfill(status=200, body='{"snapshot": {')
+
+    page.route("**/restore", refuse)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("alert")).to_contain_text("Nothing was changed. not so")
+    page.unroute("**/restore")
+    page.route("**/restore", cut_off)
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("alert")).to_contain_text("It is not known whether it was done.")
+    expect(page.get_by_text("That is how it is now")).to_be_visible()
+    assert agent.files.read("a.txt") == b"1"
 
 
 ODD = ("x[1].txt", "x1.txt", "*", "a\nb", "-rf", "café.txt")
@@ -214,6 +292,36 @@ def test_exactly_what_is_ticked_comes_back(visit: Any, agent: Any) -> None:
         name: f"old {name}".encode() if name in chosen else b"new" for name in ODD
     }
     expect(visit.row("Brought back part of #1")).to_be_visible()
+
+
+def test_what_is_not_listed_goes_with_the_box_of_its_plane(visit: Any, agent: Any) -> None:
+    agent.files.write_many([(f"{name}.txt", b"1") for name in "abc"])
+    agent.store.set("state", "plan", 1)
+    target = agent.snapshot("well")
+    agent.files.write_many([(f"{name}.txt", b"2") for name in "abc"])
+    agent.store.set("state", "plan", 2)
+    page = visit.page
+
+    def list_one(route: Any) -> None:
+        route.continue_(post_data={**route.request.post_data_json, "limit": 1})
+
+    page.route("**/restore", list_one)
+    visit.open("n", agent.name, "goback", target.id)
+    sums = page.locator(".sums")
+    expect(sums).to_have_text("0 come back 4 change 0 go away")
+    page.get_by_role("checkbox", name=re.compile("^Store")).uncheck()
+    expect(sums).to_have_text("0 come back 3 change 0 go away")
+    page.get_by_role("checkbox", name=re.compile("^Files")).uncheck()
+    expect(sums).to_have_text("0 come back 0 change 0 go away")
+    page.get_by_role("checkbox", name=re.compile("^Store")).check()
+    page.get_by_role("checkbox", name="changed: a.txt").check()
+    button = page.get_by_role("button", name="Go back", exact=False)
+    expect(button).to_have_attribute("title", re.compile("Not all of Files is listed"))
+    page.get_by_role("checkbox", name="changed: a.txt").uncheck()
+    button.click()
+    expect(page.get_by_role("status").filter(has_text="1 change, verified.")).to_be_visible()
+    assert set(files_of(agent).values()) == {b"2"}
+    assert agent.store.get("state", "plan") == 1
 
 
 @pytest.mark.parametrize("is_kept", [True, False])

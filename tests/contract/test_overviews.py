@@ -210,6 +210,10 @@ def test_rollbacks_are_counted_by_the_hour_and_by_the_day(
     for bucket, days_back in (("hour", 32), ("day", 367)):
         with pytest.raises(InvalidValue):
             vault.rollback_series(bucket=bucket, since=clock.now - timedelta(days=days_back))
+    with pytest.raises(InvalidValue, match="time zone"):
+        vault.rollback_series(since=clock.now.replace(tzinfo=None))
+    with pytest.raises(InvalidValue, match="time zone"):
+        vault.storage_series(since=clock.now.replace(tzinfo=None))
 
 
 def test_counting_ends_in_time_and_says_where_it_goes_on(

@@ -11,6 +11,7 @@ from holdfast.model.marks import FLAT
 from holdfast.model.overviews import RollbackSeries, StorageDay
 from holdfast.model.traces import Health, Thresholds
 from holdfast.model.upkeep import AuditReport
+from holdfast.operations.choices import check_zone
 from holdfast.operations.operation import WORKSPACE, Arguments, Operation, Who, Work
 
 DAY: Final = timedelta(hours=24)
@@ -81,6 +82,10 @@ class SeriesChoice(Arguments):
     since: datetime | None = None
     agent_id: str | None = None
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_zone("since", self.since)
+
 
 class GetRollbackSeries(
     SeriesChoice, Operation[RollbackSeries], get="/v1/rollbacks/series", work=Work.SLOW
@@ -123,6 +128,10 @@ class GetStorageSeries(
     _: KW_ONLY
     since: datetime | None = None
     namespace: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_zone("since", self.since)
 
 
 class GetTotals(Operation[Totals], get="/v1/totals"):

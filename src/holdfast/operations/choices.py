@@ -1,6 +1,7 @@
 """What of a namespace is meant, and how much of it is listed: types of arguments."""
 
 from collections.abc import Sequence, Sized
+from datetime import datetime
 from typing import Annotated, Final
 
 from holdfast.errors import InvalidValue
@@ -34,6 +35,13 @@ def check_chosen(kind: str, given: Sized | None) -> None:
     """Raises `InvalidValue` for a choice of nothing: in a query it would be one of everything."""
     if given is not None and not len(given):
         message = f"nothing is selected: name at least one {kind}"
+        raise InvalidValue(message)
+
+
+def check_zone(name: str, instant: datetime | None) -> None:
+    """Raises `InvalidValue` for an instant that may be anywhere: none compares with it."""
+    if instant is not None and instant.tzinfo is None:
+        message = f"{name} is an instant with a time zone"
         raise InvalidValue(message)
 
 

@@ -22,6 +22,7 @@ from holdfast.operations.choices import (
     Paths,
     Planes,
     check_chosen,
+    check_zone,
 )
 from holdfast.operations.operation import Arguments, Operation, Paged, Work
 from holdfast.operations.snapshots import Choice
@@ -76,10 +77,8 @@ class ListTimeline(Choice):
         super().__post_init__()
         _check_member("kind", self.kind, Kind)
         _check_member("task_status", self.task_status, TaskStatus)
-        for name, instant in (("since", self.since), ("until", self.until)):
-            if instant is not None and instant.tzinfo is None:
-                message = f"{name} is an instant with a time zone"
-                raise InvalidValue(message)
+        check_zone("since", self.since)
+        check_zone("until", self.until)
         if self.with_ is not None:
             object.__setattr__(self, "with_", tuple(self.with_))
         for word in self.with_ or ():

@@ -31,6 +31,7 @@ from holdfast.instants import from_us, to_us
 from holdfast.jsontext import to_json
 from holdfast.model.basics import Head
 from holdfast.model.traces import Trace, TraceFilter, TraceInfo, TraceKind, TraceRow
+from holdfast.operations.choices import check_zone
 from holdfast.operations.operation import does, takes
 from holdfast.operations.traces import (
     AddTrace,
@@ -323,9 +324,7 @@ def _place_of(row: TraceRow) -> tuple[int, int, int]:
 
 
 def _us(name: str, instant: datetime) -> int:
-    if instant.tzinfo is None:
-        message = f"{name} is an instant with a time zone"
-        raise InvalidValue(message)
+    check_zone(name, instant)
     return to_us(instant)
 
 

@@ -13,7 +13,8 @@ const asked = signal(null);
 export const ask = (what, about = {}) => (asked.value = { what, ...about });
 const close = () => (asked.value = null);
 
-const here = () => namespaceOf(state.route.value.namespace);
+/** The namespace that is open: an act that begins in it stays in it, whatever is opened then. */
+const here = () => state.route.value.namespace;
 const find = (id) => state.timeline.value?.rows.find((row) => row.snapshot_id === id);
 
 /** The snapshot that is chosen on the timeline or has a page of its own. */
@@ -71,7 +72,7 @@ async function act(what, doing) {
 
 export const pin = (row) =>
   act("Not pinned", () =>
-    row.pinned ? here().unpin(row.snapshot_id) : here().pin(row.snapshot_id),
+    namespaceOf(here())[row.pinned ? "unpin" : "pin"](row.snapshot_id),
   ).then((done) => done && state.say(row.pinned ? "Unpinned" : "Pinned"));
 
 /** How much changed, in words: `128 changes`. */
@@ -81,13 +82,13 @@ const changesOf = (restored) =>
     "change",
   );
 
-function sayBack(done, words, again) {
+function sayBack(namespace, done, words, again) {
   if (!done.verified)
     return state.go(
-      state.to(["n", state.route.value.namespace, "snapshot", done.snapshot.snapshot_id], {
-        unverified: 1,
-      }),
+      state.to(["n", namespace, "snapshot", done.snapshot.snapshot_id], { unverified: 1 }),
     );
+  if (done.snapshot)
+    state.go(state.to(["n", namespace, "timeline"], { sel: done.snapshot.snapshot_id }));
   return state.toast(`${words}: ${changesOf(done)}, verified.`, {
     act: again,
     act_label: words.startsWith("Undone") ? "Redo" : "Undo",
@@ -95,34 +96,32 @@ function sayBack(done, words, again) {
   });
 }
 
-/** Takes one operation back, and nothing newer; without one, the last change. */
-export async function undo(operation) {
-  const done = await act("Not undone", () => here().undo(operation ? { operation } : {}));
-  if (!done) return;
-  show(done);
-  sayBack(done, "Undone", redo);
+/**
+ * Takes one operation back, and nothing newer.
+ *
+ * The server has nothing to redo then: what was taken back so comes back in the same way.
+ */
+async function revert(namespace, operation, isRedo = false) {
+  const done = await act(isRedo ? "Not redone" : "Not undone", () =>
+    namespaceOf(namespace).undo({ operation }),
+  );
+  if (done)
+    sayBack(namespace, done, isRedo ? "Done again" : "Undone", () =>
+      revert(namespace, done.snapshot.snapshot_id, !isRedo),
+    );
 }
 
-async function redo() {
-  const done = await act("Not redone", () => here().redo());
-  if (!done) return;
-  show(done);
-  sayBack(done, "Done again", () => undo(done.snapshot?.snapshot_id));
-}
-
-function show(done) {
-  const { namespace } = state.route.value;
-  if (done.snapshot)
-    state.go(state.to(["n", namespace, "timeline"], { sel: done.snapshot.snapshot_id }));
+async function redo(namespace) {
+  const done = await act("Not redone", () => namespaceOf(namespace).redo());
+  if (done)
+    sayBack(namespace, done, "Done again", () => revert(namespace, done.snapshot.snapshot_id));
 }
 
 /** Says that a restore went well, with its undo. */
-export function restored(done, target) {
-  show(done);
-  sayBack(done, `Back at ${target ? `#${target.number}` : "that moment"}`, () =>
-    undo(done.snapshot.snapshot_id),
+export const restored = (namespace, done, target) =>
+  sayBack(namespace, done, `Back at #${target.number}`, () =>
+    revert(namespace, done.snapshot.snapshot_id),
   );
-}
 
 // Keys
 
@@ -203,17 +202,17 @@ const LONGEST_LABEL = 128;
 
 function Keep() {
   const keep = async (form) => {
-    const done = await here().keep({
+    const namespace = here();
+    const done = await namespaceOf(namespace).keep({
       label: form.get("label").trim() || null,
       pin: form.get("pin") === "on",
     });
     await state.refresh();
     state.toast(`Kept as #${done.number}.`);
-    if (state.route.value.screen === "timeline")
-      state.go(
-        state.to(["n", state.route.value.namespace, "timeline"], { sel: done.snapshot_id }),
-        { replace: true },
-      );
+    if (state.route.value.screen === "timeline" && here() === namespace)
+      state.go(state.to(["n", namespace, "timeline"], { sel: done.snapshot_id }), {
+        replace: true,
+      });
   };
   return html`<${Form} title="Keep this moment" button="Keep" icon="camera" doing=${keep}>
     <label class="field">What is it? <input name="label" maxlength=${LONGEST_LABEL}
@@ -232,10 +231,10 @@ function Undo() {
     : html`<p>Takes back the last change${last ? html`: <strong><bdi><${Said} text=${titleOf(last,
       find)} /></bdi></strong>, #${last.number}` : ""}.</p>`;
   const doing = async () => {
-    const done = await here().undo({});
+    const namespace = here();
+    const done = await namespaceOf(namespace).undo({});
     await state.refresh();
-    show(done);
-    sayBack(done, "Undone", redo);
+    sayBack(namespace, done, "Undone", () => redo(namespace));
   };
   return html`<${Form} title="Undo" button="Undo" icon="back" doing=${doing}>
     ${about}
@@ -260,7 +259,7 @@ function Fork({ row }) {
         ? "A name is 1 to 128 letters that can be seen, and does not read like a path"
         : undefined;
   const fork = async () => {
-    const done = await here().fork({ name: name.trim(), at: row.snapshot_id });
+    const done = await namespaceOf(here()).fork({ name: name.trim(), at: row.snapshot_id });
     await state.loadOverview();
     state.toast(`Forked as ${plain(done.namespace)}.`, {
       act: () => state.go(state.to(["n", done.namespace, "timeline"])),
@@ -280,7 +279,7 @@ function Fork({ row }) {
 
 function Label({ row }) {
   const label = async (form) => {
-    await here().label(row.snapshot_id, form.get("label").trim() || null);
+    await namespaceOf(here()).label(row.snapshot_id, form.get("label").trim() || null);
     await state.refresh();
   };
   return html`<${Form} title=${`What #${row.number} is called`} button="Save" icon="check"
@@ -292,15 +291,16 @@ function Label({ row }) {
 
 function Delete({ row }) {
   const remove = async () => {
-    await here().remove(row.snapshot_id);
+    const namespace = here();
+    await namespaceOf(namespace).remove(row.snapshot_id);
     await state.refresh();
-    state.toast(`#${row.number} is off the timeline. An operator can bring it back for 7 days.`);
-    state.go(state.to(["n", state.route.value.namespace, "timeline"]));
+    state.toast(`#${row.number} is off the timeline. An operator can bring it back for a while.`);
+    state.go(state.to(["n", namespace, "timeline"]));
   };
   return html`<${Form} title=${`Delete #${row.number}`} button="Delete" icon="trash" tone="danger"
     doing=${remove}>
     <p><bdi><${Said} text=${titleOf(row, find)} /></bdi></p>
-    <p>It goes off the timeline. An operator can bring it back for 7 days.</p>
+    <p>It goes off the timeline. An operator can bring it back for a while.</p>
   <//>`;
 }
 

@@ -54,7 +54,14 @@ async function send(method, path, { query, body, namespace, signal, wait = 30000
     if (signal?.aborted) throw error;
     throw new Failure(0);
   }
-  const said = await answer.json().catch(() => null);
+  let said = null;
+  try {
+    if (answer.status !== 204) said = await answer.json();
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    // Done or not: nobody here has read what the server said of it.
+    if (answer.ok) throw new Failure(0, { message: "The server’s answer broke off." });
+  }
   if (answer.ok) return said;
   const failure = new Failure(answer.status, {
     request_id: answer.headers.get("X-Request-Id"),

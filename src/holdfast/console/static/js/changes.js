@@ -49,7 +49,8 @@ export function linesOf(changes, counts, open = new Set()) {
     const byFolder = new Map();
     for (const change of own) {
       const where = plane === "files" ? `${change.change}\0${folderOf(change)}` : "";
-      byFolder.set(where, [...(byFolder.get(where) ?? []), change]);
+      if (!byFolder.has(where)) byFolder.set(where, []);
+      byFolder.get(where).push(change);
     }
     const done = new Set();
     for (const change of own) {

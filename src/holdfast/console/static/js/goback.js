@@ -39,8 +39,7 @@ const pathOf = (change) => (change.plane === "files" ? change.name.replace(/(?<=
  * What to ask for, so that exactly what is ticked changes; null for everything.
  *
  * Names are literal, but that of a folder stands for what is below it: what is not ticked there is
- * left out by name. Where more changed than is listed, what is not listed stays ticked, but for
- * planes of which nothing is.
+ * left out by name. What is not listed goes with the box of its plane.
  */
 export function choiceOf(changes, off, counts) {
   if (!off.size) return null;
@@ -52,9 +51,7 @@ export function choiceOf(changes, off, counts) {
   const chosen = new Set(ticked.map(pathOf));
   // To leave a folder out by name would leave out what is ticked below it.
   const spared = left.filter((change) => change.plane !== "files" || !above.has(pathOf(change)));
-  const unlisted = PLANES.map(([plane]) => plane).filter(
-    (plane) => total(counts[plane]) > changes.filter((change) => change.plane === plane).length,
-  );
+  const unlisted = unlistedOf(changes, counts).filter((plane) => !off.has(restOf(plane)));
   if (!unlisted.length) {
     const below = spared.filter(
       (change) =>
@@ -66,6 +63,40 @@ export function choiceOf(changes, off, counts) {
     (plane) => unlisted.includes(plane) || ticked.some((change) => change.plane === plane),
   );
   return { planes, except: spared.filter(({ plane }) => planes.includes(plane)).map(nameOf) };
+}
+
+/** What stands among the keys of what is not ticked for all of a plane that is not listed. */
+const restOf = (plane) => `rest\0${plane}`;
+const unlistedOf = (changes, counts) =>
+  PLANES.map(([plane]) => plane).filter(
+    (plane) => total(counts[plane]) > changes.filter((change) => change.plane === plane).length,
+  );
+
+/** The title of a plane of which single changes are ticked while another goes with all that is not
+ * listed; null if there is none: no request says both. */
+function tornOf(changes, off, counts) {
+  const unlisted = unlistedOf(changes, counts);
+  const shut = unlisted.filter((plane) => off.has(restOf(plane)));
+  if (shut.length === unlisted.length) return null;
+  const torn = shut.find((plane) =>
+    changes.some((change) => change.plane === plane && !off.has(keyOf(change))),
+  );
+  return PLANES.find(([plane]) => plane === torn)?.[1] ?? null;
+}
+
+/** How many of each kind are ticked. */
+function sumsOf(changes, off, counts) {
+  const sums = { added: 0, changed: 0, removed: 0 };
+  const rest = new Set(PLANES.map(([plane]) => plane).filter((plane) => off.has(restOf(plane))));
+  for (const [plane] of PLANES)
+    if (!rest.has(plane))
+      for (const word of Object.keys(sums)) sums[word] += counts[plane]?.[word] ?? 0;
+  for (const change of changes) {
+    const isOff = off.has(keyOf(change));
+    if (rest.has(change.plane)) sums[change.change] += isOff ? 0 : 1;
+    else if (isOff) sums[change.change] -= 1;
+  }
+  return sums;
 }
 
 const sameChanges = (some, others) => {
@@ -102,6 +133,7 @@ export function GoBack() {
   if (answer.failure) {
     return html`<div class="goback"><header class="head"><h1 tabIndex="-1"
       ref=${heading}>Go back</h1></header>
+      <div class="warnings"><${Unheard} failure=${kept?.unheard} /></div>
       <div class="empty"><${Failed} failure=${answer.failure} again=${answer.again} /><p><${Button}
         onClick=${cancel}>Timeline<//></p></div></div>`;
   }
@@ -117,7 +149,14 @@ function Preview({ seen, kept, again, cancel }) {
   const counts = useMemo(() => countsOf(changes, dry.counts), [dry]);
   const [folds, fold] = useFolds();
   const [off, setOff] = useState(
-    () => new Set(kept ? changes.map(keyOf).filter((key) => kept.off.has(key)) : []),
+    () =>
+      new Set(
+        kept
+          ? [...changes.map(keyOf), ...unlistedOf(changes, counts).map(restOf)].filter((key) =>
+              kept.off.has(key),
+            )
+          : [],
+      ),
   );
   const [chosen, choose] = useState(null);
   const [reason, setReason] = useState(kept?.reason ?? "");
@@ -128,13 +167,15 @@ function Preview({ seen, kept, again, cancel }) {
   const find = (other) => state.timeline.value?.rows.find((row) => row.snapshot_id === other);
   useEffect(() => heading.current?.focus({ preventScroll: true }), []);
 
-  const sums = { added: 0, changed: 0, removed: 0 };
-  for (const [plane] of PLANES)
-    for (const word of Object.keys(sums)) sums[word] += counts[plane]?.[word] ?? 0;
-  for (const change of changes) if (off.has(keyOf(change))) sums[change.change] -= 1;
+  const sums = sumsOf(changes, off, counts);
   const left = total(sums);
   const away = state.isAway.value ? "The server cannot be reached now" : null;
-  const why = away ?? (left === 0 ? "Nothing is ticked: nothing would change" : null);
+  const torn = tornOf(changes, off, counts);
+  const why =
+    away ??
+    (left === 0
+      ? "Nothing is ticked: nothing would change"
+      : torn && `Not all of ${torn} is listed: tick all of it, or none`);
 
   const go = async () => {
     if (busy || why) return;
@@ -142,6 +183,7 @@ function Preview({ seen, kept, again, cancel }) {
     setWrong(null);
     const asked = namespaceOf(namespace);
     const choice = choiceOf(changes, off, counts);
+    let isSent = false;
     try {
       // What is there may have changed since it was looked at, in no snapshot yet: look once more.
       const now = await asked.restore(id(target), { ...choice, dry_run: true, limit: LISTED });
@@ -154,13 +196,14 @@ function Preview({ seen, kept, again, cancel }) {
           fresh,
           count: Math.max(fresh.length, Math.abs(sumOf(now.counts) - left)),
         });
+      isSent = true;
       const done = await asked.restore(id(target), {
         ...choice,
         expected: standing.position ?? undefined,
         reason: reason.trim() || undefined,
       });
       await state.refresh();
-      return restored(done, target);
+      return restored(namespace, done, target);
     } catch (failure) {
       setBusy(false);
       if (failure.code === "head_moved") {
@@ -170,7 +213,8 @@ function Preview({ seen, kept, again, cancel }) {
         const fresh = now ? sameChanges(changes, now.changes) : [];
         return again({ off, reason, fresh, count: Math.max(fresh.length, 1) });
       }
-      return setWrong(failure);
+      const isRefused = failure.status >= 400 && failure.status < 500;
+      return isSent && !isRefused ? again({ off, reason, unheard: failure }) : setWrong(failure);
     }
   };
   useKeys(
@@ -185,18 +229,19 @@ function Preview({ seen, kept, again, cancel }) {
     { everywhere: true },
   );
 
-  const turn = (items, on) => {
+  const turn = (keys, on) => {
     const next = new Set(off);
-    for (const item of items) on ? next.delete(keyOf(item)) : next.add(keyOf(item));
+    for (const key of keys) on ? next.delete(key) : next.add(key);
     setOff(next);
   };
   const tick = (line) => {
-    const items = line.items ?? [line.change];
-    const some = items.filter((item) => !off.has(keyOf(item))).length;
-    const isAll = some === items.length;
+    const keys = (line.items ?? [line.change]).map(keyOf);
+    if (line.more > 0) keys.push(restOf(line.plane));
+    const some = keys.filter((key) => !off.has(key)).length;
+    const isAll = some === keys.length;
     return html`<label class="ticked"><input type="checkbox" checked=${isAll} ref=${(box) => box &&
       (box.indeterminate = some > 0 && !isAll)} aria-label=${lineName(line)}
-      onChange=${() => turn(items, !isAll)} /></label>`;
+      onChange=${() => turn(keys, !isAll)} /></label>`;
   };
 
   const title = failed
@@ -219,9 +264,10 @@ function Preview({ seen, kept, again, cancel }) {
             "change" : "changes"}`,
         )
       : words;
-  if (!changes.length && !total(sums)) {
+  if (!changes.length && !sumOf(counts)) {
     return html`<div class="goback"><header class="head"><h1 tabIndex="-1" ref=${heading}>${title}
       </h1><${Ends} old=${null} now=${target} words=${exact} /></header>
+      <div class="warnings"><${Unheard} failure=${kept?.unheard} /></div>
       <div class="empty"><h2>That is how it is now</h2><p>Nothing would change.</p><p><${Button}
         onClick=${cancel}>Timeline<//></p></div></div>`;
   }
@@ -253,6 +299,14 @@ function Preview({ seen, kept, again, cancel }) {
 
 const id = (snapshot) => snapshot.snapshot_id;
 
+/** A restore whose answer did not come: what is there now says whether it was done. */
+const Unheard = ({ failure }) =>
+  failure &&
+  html`<${Note} tone="bad" icon="warn" role="alert">
+    <strong>It is not known whether it was done.</strong> <${Said} text=${failure.message}
+    /> This is what would change now. ${failure.requestId && html`<span class="mono">
+    ${failure.requestId}</span>`}<//>`;
+
 function Warnings({ seen, kept, wrong }) {
   const { dry, tasks, target } = seen;
   const runs = running(dry.changes);
@@ -266,7 +320,8 @@ function Warnings({ seen, kept, wrong }) {
     ${wrong && html`<${Note} tone="bad" icon="warn" role="alert">
       <strong>Nothing was changed.</strong> <${Said} text=${wrong.message} /> ${wrong.requestId &&
       html`<span class="mono">${wrong.requestId}</span>`}<//>`}
-    ${kept && html`<${Note} tone="warn" icon="warn" role="alert"><strong>${many(kept.count,
+    <${Unheard} failure=${kept?.unheard} />
+    ${kept?.count && html`<${Note} tone="warn" icon="warn" role="alert"><strong>${many(kept.count,
       "more change")} since you looked.</strong> Your ticks are as they were: look again, then go back.${kept.fresh.length > 0 &&
       listed(kept.fresh.map((change) => change.name))}<//>`}
     ${tasks.map((task) => html`<${Note} key=${task.task_id} tone="warn" icon="play">

@@ -292,7 +292,8 @@ export function asTree(namespaces) {
   for (const each of namespaces) {
     const above =
       names.has(each.forked_from) && each.forked_from !== each.name ? each.forked_from : null;
-    children.set(above, [...(children.get(above) ?? []), each]);
+    if (!children.has(above)) children.set(above, []);
+    children.get(above).push(each);
   }
   const rows = [];
   const seen = new Set();

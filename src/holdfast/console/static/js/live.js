@@ -12,7 +12,7 @@ const AFTER_MS = 250;
 const HIDDEN_MS = 60000;
 const LOOK_MS = 4000;
 const AGAIN_MS = 3000;
-const SILENT_MS = 40000; // The server says something every 15 seconds.
+const SILENT_MS = 40000;
 
 let ends = null;
 
@@ -30,6 +30,7 @@ export function follow(namespace) {
   let isAsking = false;
   let hiding = null;
   let last = null;
+  let silence = null;
 
   const hear = (event) => {
     const was = state.link.value.state;
@@ -38,12 +39,24 @@ export function follow(namespace) {
     if (event) changed(event);
   };
   const tell = (message) => channel.postMessage(message);
-  const lose = async () => {
+  const listen = () => {
+    clearTimeout(silence);
+    silence = setTimeout(look, SILENT_MS);
+  };
+  const look = async () => {
     if (stop.signal.aborted) return;
     const how = await whetherThere();
-    if (stop.signal.aborted || state.link.value.state === how) return;
-    state.link.value = { ...state.link.value, state: how };
-    tell({ lost: how });
+    if (stop.signal.aborted) return;
+    // A stream shows that it is alive by comments, which no script hears: where it is open and the
+    // server answers, nothing happened.
+    if (how === "asking" && source?.readyState === EventSource.OPEN) {
+      listen();
+      hear(null);
+      tell({ event: null });
+    } else if (state.link.value.state !== how) {
+      state.link.value = { ...state.link.value, state: how };
+      tell({ lost: how });
+    }
   };
 
   channel.onmessage = ({ data }) => {
@@ -55,15 +68,10 @@ export function follow(namespace) {
   };
 
   const open = (resolve) => {
-    let silence = null;
     source = new EventSource(
       streamOf(workspace, { namespace: chosen, types: TYPES, last_event_id: last }),
     );
-    const listen = () => {
-      clearTimeout(silence);
-      silence = setTimeout(lose, SILENT_MS);
-    };
-    const on = (message) => {
+    source.onmessage = (message) => {
       listen();
       last = message.lastEventId || last;
       const event = read(message.data);
@@ -72,13 +80,14 @@ export function follow(namespace) {
     };
     source.onopen = () => (listen(), hear(null), tell({ event: null }));
     source.onerror = () => {
-      lose();
-      // A stream that was refused does not come back by itself.
-      if (source?.readyState === EventSource.CLOSED)
+      look();
+      // A stream that was refused does not come back by itself; and not at all after an event that
+      // is no longer kept.
+      if (source?.readyState === EventSource.CLOSED) {
+        last = null;
         setTimeout(() => (release?.(), begin()), AGAIN_MS);
+      }
     };
-    source.onmessage = on;
-    for (const type of NAMED) source.addEventListener(type, on);
     release = () => {
       clearTimeout(silence);
       source.close();
@@ -108,7 +117,7 @@ export function follow(namespace) {
   document.addEventListener("visibilitychange", onVisible);
   const looking = setInterval(() => {
     if (document.hidden) return;
-    if (state.link.value.state !== "live") lose();
+    if (state.link.value.state !== "live") look();
     if (state.link.value.state !== "away") state.lookAtNow();
   }, LOOK_MS);
   begin();
@@ -143,32 +152,6 @@ function read(text) {
     return null; // What cannot be read still says that the server is there.
   }
 }
-
-const NAMED = [
-  "connected",
-  "snapshot.created",
-  "snapshot.restored",
-  "snapshot.undone",
-  "snapshot.redone",
-  "snapshot.pinned",
-  "snapshot.unpinned",
-  "snapshot.extended",
-  "snapshot.labelled",
-  "snapshot.deleted",
-  "snapshot.recovered",
-  "snapshot.forgotten",
-  "namespace.forked",
-  "namespace.merged",
-  "namespace.imported",
-  "namespace.deleted",
-  "namespace.recovered",
-  "namespace.purged",
-  "namespace.retention_set",
-  "namespace.quota_set",
-  "task.started",
-  "task.completed",
-  "task.failed",
-];
 
 let waiting = null;
 let waitingForAll = null;

@@ -272,15 +272,15 @@ const secret = /^#link=([\w-]+)$/.exec(location.hash)?.[1];
 if (location.hash) history.replaceState(null, "", location.pathname + location.search);
 const begin = async () => {
   if (secret) {
-    const { signIn } = await import("./api.js");
     try {
-      await signIn({ link: secret });
+      return await state.signIn({ link: secret });
     } catch (failure) {
-      state.signedOutWhy.value = failure.status
-        ? "This link was used already, or is too old. Ask for another, or sign in with a key."
-        : failure.message;
+      state.signedOutWhy.value = state.whyNot(
+        failure,
+        "This link was used already, or is too old. Ask for another, or sign in with a key.",
+      );
     }
   }
-  await state.findSession();
+  return state.findSession();
 };
 begin().catch((failure) => (broken.value = failure));

@@ -1,18 +1,8 @@
 // Signing in: a key is sent once, and never kept here.
 
 import { html, useRef, useState } from "../vendor/preact.js";
-import { signIn } from "./api.js";
 import { Button, Icon, Mark, Note, Said, useTitle } from "./parts.js";
-import { findSession, isDark, signedOutWhy, turnTheme } from "./state.js";
-
-function wordsOf(failure) {
-  if (failure.status === 401 || failure.status === 403)
-    return "This key is not valid, or no longer.";
-  if (failure.status === 429)
-    return `Too many tries. Wait ${failure.retryAfter ? `${failure.retryAfter} seconds` :
-      "a minute"} and try again.`;
-  return failure.message;
-}
+import { isDark, signIn, signedOutWhy, turnTheme, whyNot } from "./state.js";
 
 /** The field for a key, and what happens with it: on the page to sign in, and to add a second key. */
 export function KeyForm({ button = "Sign in", done }) {
@@ -28,12 +18,9 @@ export function KeyForm({ button = "Sign in", done }) {
     setWrong(null);
     try {
       await signIn({ api_key: key });
-      field.current.value = "";
-      signedOutWhy.value = null;
-      await findSession();
       done?.();
     } catch (failure) {
-      setWrong(wordsOf(failure));
+      setWrong(whyNot(failure, "This key is not valid, or no longer."));
       setBusy(false);
       field.current?.focus();
     }

@@ -50,8 +50,20 @@ api.onSignedOut.call = () => {
   if (session.value)
     signedOutWhy.value =
       "You were signed out: the key is no longer valid, or it is long since you were here.";
-  session.value = null;
+  forget();
 };
+
+/** Leaves nothing of whoever was signed in for whoever is next in this tab. */
+function forget() {
+  asking?.abort();
+  batch(() => {
+    session.value = null;
+    overview.value = null;
+    timeline.value = null;
+    marked.value = null;
+    toasts.value = [];
+  });
+}
 
 export const isOperator = computed(() => Boolean(session.value?.admin));
 export const canWork = computed(() => Boolean(session.value?.runtime));
@@ -65,6 +77,26 @@ export async function findSession() {
   }
 }
 
+/** Signs in with a key or a link. */
+export async function signIn(body) {
+  await api.signIn(body);
+  await findSession();
+  if (!session.value)
+    throw new Error(
+      "Your browser did not keep the cookie that signs you in: allow cookies for this address.",
+    );
+  signedOutWhy.value = null;
+}
+
+/** Why nobody was signed in: `refused` where what they came with is not valid. */
+export function whyNot(failure, refused) {
+  if (failure.status === 401) return refused;
+  if (failure.status === 429)
+    return `Too many tries. Wait ${failure.retryAfter ? `${failure.retryAfter} seconds` :
+      "a minute"} and try again.`;
+  return [failure.message, failure.hint].filter(Boolean).join(" ");
+}
+
 /** What a session may do, with whichever keys it holds: an agent's, an operator's, or both. */
 function readSession({ workspace_id: workspace, namespace: only, keys }) {
   const runtime = keys.find((key) => key.scope !== "admin") ?? null;
@@ -74,12 +106,8 @@ function readSession({ workspace_id: workspace, namespace: only, keys }) {
 
 export async function signOut(everywhere = false) {
   await api.signOut(everywhere);
-  batch(() => {
-    session.value = null;
-    signedOutWhy.value = null;
-    overview.value = null;
-    timeline.value = null;
-  });
+  signedOutWhy.value = null;
+  forget();
 }
 
 // How it looks
@@ -163,13 +191,13 @@ export function tell(failure, what) {
 export const overview = signal(null);
 
 export async function loadOverview() {
-  const { workspace, admin } = session.value ?? {};
-  if (!admin) return;
-  try {
-    overview.value = { namespaces: await everyNamespace(workspace), failure: null };
-  } catch (failure) {
-    overview.value = { namespaces: overview.value?.namespaces ?? [], failure };
-  }
+  const asker = session.value;
+  if (!asker?.admin) return;
+  const found = await everyNamespace(asker.workspace).then(
+    (namespaces) => ({ namespaces, failure: null }),
+    (failure) => ({ namespaces: overview.value?.namespaces ?? [], failure }),
+  );
+  if (session.value === asker) overview.value = found;
 }
 
 async function everyNamespace(workspace) {
@@ -214,11 +242,31 @@ export async function openTimeline(namespace) {
 const isOpen = (namespace) => timeline.value?.namespace === namespace;
 const put = (fields) => (timeline.value = { ...timeline.value, ...fields });
 
-/** Asks for the newest rows again and puts them before those that are there. */
-export async function refresh() {
+let underWay = null;
+let afterwards = null;
+
+/**
+ * Asks for the newest rows again and puts them before those that are there.
+ *
+ * While one asks, who comes waits for the next: events that come quicker than answers must not end
+ * each answer before it is there.
+ */
+export function refresh() {
+  if (!underWay) return begin();
+  afterwards ??= underWay.then(() => ((afterwards = null), begin()));
+  return afterwards;
+}
+
+function begin() {
+  const own = (underWay = askAnew().finally(() => {
+    if (underWay === own && !afterwards) underWay = null;
+  }));
+  return own;
+}
+
+async function askAnew() {
   const { namespace } = timeline.value ?? {};
   if (namespace === undefined) return;
-  asking?.abort();
   const stop = (asking = new AbortController());
   const asked = api.namespaceOf(namespace);
   try {
@@ -246,7 +294,7 @@ export async function refresh() {
       failure: null,
       ...(timeline.value.rows.length ? {} : { loading: false }),
     });
-    await lookAtPending(asked, namespace);
+    await lookAtPending(asked, namespace, stop.signal);
   } catch (failure) {
     if (!stop.signal.aborted && isOpen(namespace)) put({ loading: false, failure });
   }
@@ -276,9 +324,9 @@ export async function lookAtNow() {
 
 const MOST_PENDING = 1000;
 
-async function lookAtPending(asked, namespace) {
+async function lookAtPending(asked, namespace, stop) {
   if (!timeline.value.dirty) return put({ pending: null });
-  const page = await asked.diff({ limit: MOST_PENDING });
+  const page = await asked.diff({ limit: MOST_PENDING }, stop);
   if (isOpen(namespace))
     put({ pending: { count: page.changes.length, more: page.truncated, changes: page.changes } });
 }
