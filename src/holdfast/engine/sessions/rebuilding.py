@@ -13,9 +13,10 @@ from holdfast.engine.journal.chain import details_of, is_whole
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.view import View
 from holdfast.engine.sessions.following import rows_of, session_of
+from holdfast.engine.sessions.purging import SessionsInUse
 from holdfast.entries import Session
 from holdfast.errors import Damaged, VaultTooNew
-from holdfast.instants import from_us
+from holdfast.instants import from_us, to_us
 from holdfast.model.basics import Head, Plane
 from holdfast.model.sessions import SessionRow, VersionRow
 from holdfast.model.traces import TraceRow
@@ -34,6 +35,7 @@ def rebuild(transaction: Transaction, handle: Handle, head: Head) -> tuple[int, 
     except (Damaged, VaultTooNew):
         return 0, []  # What the plane lacks is named, and it says nothing then.
     count, lost = transaction.mend_formers(head.namespace_id)
+    _give_up(transaction, handle, head, lost)
     for row in transaction.damaged_sessions(head.namespace_id):
         if transaction.mend_session(row):
             count += 1
@@ -57,20 +59,54 @@ def rebuild(transaction: Transaction, handle: Handle, head: Head) -> tuple[int, 
     return count + transaction.mend_session_count(head.namespace_id), lost
 
 
+def _give_up(transaction: Transaction, handle: Handle, head: Head, ids: list[str]) -> None:
+    """Lets go of who had an id before, if that row is beyond mending and no snapshot holds it.
+
+    With the versions that are nobody's then: they would keep those from theirs who have the id.
+    """
+    if not ids:
+        return
+    held = SessionsInUse(handle.context, head.tenant_id)
+    try:
+        held.look(transaction)
+    except (Damaged, VaultTooNew):
+        return  # What cannot be read may hold any of them.
+    for session_id in dict.fromkeys(ids):
+        place = head.namespace_id, session_id
+        try:
+            now = transaction.find_holder(*place)
+        except Damaged:
+            continue
+        sound = [*transaction.sound_formers(*place), *([] if now is None else [now])]
+        began = {to_us(each.created_at) for each in sound}
+        if now is None or not held.beginnings(session_id) <= began:
+            continue
+        transaction.drop_damaged_formers(*place)
+        first = 0
+        for each in sound:
+            transaction.drop_versions(replace(each, since=first, version=each.first - 1))
+            first = each.version + 1
+        transaction.drop_entities_but(*place, began)
+
+
 def _present(
     transaction: Transaction, head: Head, session_id: str, entry: Session
 ) -> SessionRow | None:
-    """Returns the row of a session that the plane holds; None if it has no version."""
+    """Returns the row of a session that the plane holds; None if too little is known of it."""
     newest = _newest(transaction, head, session_id)
     if newest is None:
         return None
     session, _ = rows_of(head.namespace_id, session_id, entry, now=newest.created_at)
     session = replace(session, version=newest.number)
-    earlier = transaction.former_sessions(head.namespace_id, session_id)
+    earlier = _earlier(transaction, head, session_id)
+    if earlier is None:
+        return None
     if not earlier:
         return _told(transaction, head, session)
-    # What the journal says of the id may be said of those that had it before.
-    return replace(session, since=earlier[-1].version + 1)
+    # What the journal says of the id may be said of those that had it before. Of those between,
+    # nothing is left where they are gone for good.
+    since = transaction.next_number(head.namespace_id, session_id, after=earlier[-1].version)
+    return None if since is None else replace(session, since=since)
 
 
 def _rebuild_ended(transaction: Transaction, head: Head, session_id: str) -> None:
@@ -87,8 +123,8 @@ def _ended(transaction: Transaction, head: Head, session_id: str) -> SessionRow 
     """
     newest = _newest(transaction, head, session_id)
     begun = _whole(transaction.traces_of(head, session_id, oldest_first=True))
-    earlier = transaction.former_sessions(head.namespace_id, session_id)
-    if newest is None or begun is None or earlier:
+    earlier = _earlier(transaction, head, session_id)
+    if newest is None or begun is None or earlier is None or earlier:
         return None
     session = SessionRow(
         namespace_id=head.namespace_id,
@@ -128,6 +164,14 @@ def _newest(transaction: Transaction, head: Head, session_id: str) -> VersionRow
         return transaction.newest_version(head.namespace_id, session_id)
     except Damaged:
         return None  # `verify` names it.
+
+
+def _earlier(transaction: Transaction, head: Head, session_id: str) -> list[SessionRow] | None:
+    """Returns those that had an id before; None if one of their rows is damaged."""
+    try:
+        return transaction.former_sessions(head.namespace_id, session_id)
+    except Damaged:
+        return None
 
 
 def _whole(row: TraceRow | None) -> TraceRow | None:
