@@ -8,6 +8,7 @@ has ended, of which only the metadata is lost.
 
 from msgspec.structs import replace
 
+from holdfast.catalog.sessions import to_traced
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.journal.chain import details_of, is_whole
 from holdfast.engine.planes.handle import Handle
@@ -98,15 +99,11 @@ def _present(
         return None
     session, _ = rows_of(head.namespace_id, session_id, entry, now=newest.created_at)
     session = replace(session, version=newest.number)
-    earlier = _earlier(transaction, head, session_id)
-    if earlier is None:
-        return None
-    if not earlier:
-        return _told(transaction, head, session)
-    # What the journal says of the id may be said of those that had it before. Of those between,
-    # nothing is left where they are gone for good.
-    since = transaction.next_number(head.namespace_id, session_id, after=earlier[-1].version)
-    return None if since is None else replace(session, since=since)
+    first = _first(transaction, head, session_id)
+    if not first:
+        return None if first is None else _told(transaction, head, session)
+    # What the journal says of the id may be said of those that had it before.
+    return replace(session, since=first)
 
 
 def _rebuild_ended(transaction: Transaction, head: Head, session_id: str) -> None:
@@ -122,9 +119,13 @@ def _ended(transaction: Transaction, head: Head, session_id: str) -> SessionRow 
     The journal does not tell of the beginning of one that came with a fork or an import.
     """
     newest = _newest(transaction, head, session_id)
-    begun = _whole(transaction.traces_of(head, session_id, oldest_first=True))
-    earlier = _earlier(transaction, head, session_id)
-    if newest is None or begun is None or earlier is None or earlier:
+    first = _first(transaction, head, session_id)
+    if newest is None or first is None:
+        return None
+    begun = _made_by(transaction, head, session_id, first)
+    if begun is None and first == 0:
+        begun = _whole(transaction.traces_of(head, session_id, oldest_first=True))
+    if begun is None:
         return None
     session = SessionRow(
         namespace_id=head.namespace_id,
@@ -139,11 +140,29 @@ def _ended(transaction: Transaction, head: Head, session_id: str) -> SessionRow 
         branch=newest.branch,
         turns=newest.turns,
         is_present=False,
+        since=first or None,
     )
-    told = _told(transaction, head, session)
+    formers = transaction.sound_formers(head.namespace_id, session_id)
+    if any(each.created_at == session.created_at for each in formers):
+        return None  # It began a little before: no two of an id do so at once.
+    told = session if first else _told(transaction, head, session)
     last = _whole(transaction.traces_of(head, session_id, oldest_first=False))
     is_over = last is not None and last.action in ("session.deleted", "session.expired")
-    return replace(told, deleted_at=told.updated_at if is_over else None)
+    over_at = told.updated_at if last is None else from_us(last.created_us)
+    return replace(told, deleted_at=over_at if is_over else None)
+
+
+def _made_by(transaction: Transaction, head: Head, session_id: str, number: int) -> TraceRow | None:
+    """Returns what the journal says of a version with which a session was created, if one was."""
+    place = head.namespace_id, session_id
+    rows = transaction.list_traced_versions(
+        head.tenant_id, *place, after=number - 1, before=number + 1, most=1
+    )
+    try:
+        trace = to_traced(*place, rows[0])[1] if rows else None
+    except Damaged:
+        return None
+    return _whole(trace) if trace is not None and trace.action == "session.created" else None
 
 
 def _told(transaction: Transaction, head: Head, session: SessionRow) -> SessionRow:
@@ -166,12 +185,18 @@ def _newest(transaction: Transaction, head: Head, session_id: str) -> VersionRow
         return None  # `verify` names it.
 
 
-def _earlier(transaction: Transaction, head: Head, session_id: str) -> list[SessionRow] | None:
-    """Returns those that had an id before; None if one of their rows is damaged."""
+def _first(transaction: Transaction, head: Head, session_id: str) -> int | None:
+    """Returns the first version of who has an id; None if that is not known, or there is none.
+
+    Of those between that one and the last who had it before, nothing is left if they are gone for
+    good.
+    """
+    place = head.namespace_id, session_id
     try:
-        return transaction.former_sessions(head.namespace_id, session_id)
+        earlier = transaction.former_sessions(*place)
     except Damaged:
         return None
+    return transaction.next_number(*place, after=earlier[-1].version if earlier else -1)
 
 
 def _whole(row: TraceRow | None) -> TraceRow | None:
