@@ -186,9 +186,10 @@ def test_the_memories_of_a_session_go_with_it(world: World) -> None:
         world.add(f"mem_{number}", "blue", session_id="sess_1" if number else "sess_2")
     with world.catalog.write() as transaction:
         assert transaction.count_memories(world.one, "sess_1") == 2
-        assert transaction.delete_memories_of(world.other, "sess_1", now=NOW) == 0
-        assert transaction.delete_memories_of(world.one, "sess_1", now=NOW) == 2
-        assert transaction.delete_memories_of(world.one, "sess_1", now=NOW) == 0
+        assert transaction.list_memories_of(world.other, "sess_1") == []
+        found = [row.id for row in transaction.list_memories_of(world.one, "sess_1")]
+        transaction.put_memories(world.one, [], gone=found, now=NOW)
+        assert transaction.list_memories_of(world.one, "sess_1") == []
         assert transaction.count_memories(world.one, "sess_1") == 0
     assert world.matching("blue") == ["mem_0"]
     assert world.holders("blue") == {"blue": 1}

@@ -22,6 +22,7 @@ from holdfast.errors import (
     TurnNotFound,
     VersionNotFound,
 )
+from holdfast.model.names import Name
 from holdfast.model.sessions import VersionKind
 from holdfast.testing.clocks import Watch
 from holdfast.testing.damaged import run_in
@@ -38,6 +39,14 @@ def clock() -> Watch:
 @pytest.fixture
 def vault(opener: Open) -> holdfast.Holdfast:
     return opener()
+
+
+@pytest.fixture
+def where(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
+    """Returns where the catalog is."""
+    if "postgres" in request.node.callspec.id:
+        return request.getfixturevalue("postgres_url")
+    return tmp_path / "vault"
 
 
 @pytest.fixture
@@ -273,15 +282,13 @@ def test_two_sessions_of_one_id_are_not_merged_into_one(
 def test_a_flipped_bit_of_who_had_an_id_is_told_and_put_back(
     vault: holdfast.Holdfast,
     agent: Namespace,
-    request: pytest.FixtureRequest,
-    tmp_path: Path,
+    where: Path | str,
     clock: Watch,
 ) -> None:
     begin(agent, "ann")
     by_restore(agent)
     clock.wait(HOUR)
     begin(agent, "bob")
-    where = place_of(request, tmp_path)
     run_in(where, "UPDATE former_sessions SET version = version + 4")
     with pytest.raises(Damaged):
         agent.sessions.history("late")
@@ -293,15 +300,24 @@ def test_a_flipped_bit_of_who_had_an_id_is_told_and_put_back(
     assert seen(agent) == ([2, 3], {"bob"}, ["by bob"], ["bob"])
 
 
-def place_of(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
-    """Returns where the catalog is."""
-    if "postgres" in request.node.callspec.id:
-        return request.getfixturevalue("postgres_url")
-    return tmp_path / "vault"
+def mix(where: Path | str) -> None:
+    """Makes a vault what format 35 had: one row of an id, and all versions are its own."""
+    for statement in (
+        "DROP TABLE former_sessions",
+        "DROP TABLE former_entities",
+        "ALTER TABLE sessions DROP COLUMN since",
+        "DROP TABLE agreements",
+        "DELETE FROM migrations WHERE number >= 36",
+    ):
+        run_in(where, statement)
+    columns = ", ".join(SESSION.columns[:-2])
+    for row in run_in(where, f"SELECT {columns} FROM sessions"):
+        seal = to_seal(digest_of(row))
+        run_in(where, "UPDATE sessions SET seal = ? WHERE namespace_id = ?", seal, row[0])
 
 
 def test_what_an_older_version_has_mixed_is_parted_when_a_vault_is_opened(
-    opener: Open, request: pytest.FixtureRequest, tmp_path: Path, clock: Watch
+    opener: Open, where: Path | str, clock: Watch
 ) -> None:
     vault = opener()
     agent = vault.namespace("alice")
@@ -313,19 +329,7 @@ def test_what_an_older_version_has_mixed_is_parted_when_a_vault_is_opened(
     begin(agent, "bob")
     wanted = agent.sessions.history("late")
     vault.close()
-    where = place_of(request, tmp_path)
-    # As format 35 had it: one row, and all versions are its own.
-    for statement in (
-        "DROP TABLE former_sessions",
-        "DROP TABLE former_entities",
-        "ALTER TABLE sessions DROP COLUMN since",
-        "DROP TABLE agreements",
-        "DELETE FROM migrations WHERE number >= 36",
-    ):
-        run_in(where, statement)
-    columns = ", ".join(SESSION.columns[:-2])
-    (row,) = run_in(where, f"SELECT {columns} FROM sessions")
-    run_in(where, "UPDATE sessions SET seal = ?", to_seal(digest_of(row)))
+    mix(where)
     vault = opener()
     agent = vault.namespace("alice")
     assert agent.sessions.history("late") == wanted
@@ -335,3 +339,120 @@ def test_what_an_older_version_has_mixed_is_parted_when_a_vault_is_opened(
     assert vault.erasures.user("bob").removed["versions"] == 2
     assert seen(agent)[:3] == ([0, 1, 4], {"ann"}, ["by ann"])
     assert vault.verify().faults == []
+
+
+def test_what_came_by_a_fork_is_not_parted_by_a_beginning_that_nobody_knows(
+    opener: Open, where: Path | str, clock: Watch
+) -> None:
+    vault = opener()
+    begin(vault.namespace("alice"), "ann")
+    clock.wait(HOUR)
+    fork = vault.namespace("alice").fork("fork")
+    fork.sessions.update_state("late", {"more": 1})
+    hers = fork.snapshot("ann's")
+    fork.sessions.delete("late")
+    clock.wait(HOUR)
+    begin(fork, "bob")
+    vault.close()
+    mix(where)
+    vault = opener()
+    fork = vault.namespace("fork")
+    clock.wait(8 * DAY)
+    assert vault.collect().damaged == ()
+    assert vault.verify().faults == []
+    fork.restore(hers)
+    assert fork.sessions.get("late").user_id == "ann"
+    assert fork.sessions.get("late").state == {"of": "ann", "said": 1, "more": 1}
+    vault.erasures.user("ann")
+    assert [each.user_id for each in fork.sessions.list()] == []
+    assert vault.verify().faults == []
+
+
+@pytest.mark.parametrize("names", [[Name.session("late")], None])
+def test_who_is_brought_back_alone_has_no_memories_of_who_had_the_id_meanwhile(
+    agent: Namespace, clock: Watch, names: list[Name] | None
+) -> None:
+    begin(agent, "ann")
+    agent.memory.add("Ann has a dog", session_id="late")
+    hers = agent.snapshot("ann's")
+    clock.wait(HOUR)
+    agent.restore(agent.timeline()[-1], planes=["sessions"])
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    agent.memory.add("Bob has a cat", session_id="late")
+    clock.wait(HOUR)
+    if names is None:
+        agent.restore(hers, planes=["sessions"])
+    else:
+        agent.restore(hers, names=names)
+    clock.wait(HOUR)
+    agent.memory.add("Ann has a fish", session_id="late")
+    wanted = {"Ann has a dog", "Ann has a fish"}
+    context = agent.sessions.get_context("late")
+    assert {each.memory.content for each in context.memories} == wanted
+    asked = agent.sessions.get_context("late", query="who has a cat")
+    assert {each.memory.content for each in asked.memories} == wanted
+    assert {each.content for each in agent.memory.list(session_id="late")} == wanted
+    assert agent.memory.search("cat", session_id="late", threshold=0.1) == []
+    assert agent.sessions.get("late").memory_count == 2
+    agent.sessions.delete("late")
+    assert [each.content for each in agent.memory.list()] == ["Bob has a cat"]
+
+
+@pytest.mark.parametrize("table", ["sessions", "former_sessions"])
+def test_one_damaged_row_keeps_nobody_else_from_being_let_go(
+    vault: holdfast.Holdfast,
+    agent: Namespace,
+    where: Path | str,
+    clock: Watch,
+    table: str,
+) -> None:
+    """Neither by collection nor by erasing; and there is a way out."""
+    begin(agent, "ann")
+    agent.sessions.delete("late")
+    clock.wait(HOUR)
+    begin(agent, "bob")
+    agent.sessions.delete("late")
+    agent.sessions.create("a", session_id="other", user_id="cid")
+    agent.sessions.delete("other")
+    run_in(where, f"UPDATE {table} SET metadata = '{{\"much\": 1}}' WHERE id = 'late'")
+    clock.wait(8 * DAY)
+    assert "late" in str(vault.collect().damaged)
+    assert run_in(where, "SELECT id FROM sessions") == [("late",)]
+    assert run_in(where, "SELECT COUNT(*) FROM versions") == [(4,)]
+    vault.repair()
+    assert vault.repair().lost == []
+    assert vault.collect().damaged == ()
+    assert vault.verify().faults == []
+
+
+def test_erasing_a_user_takes_damaged_rows_where_nobody_else_has_the_id(
+    vault: holdfast.Holdfast, agent: Namespace, where: Path | str
+) -> None:
+    begin(agent, "ann")
+    run_in(where, "UPDATE sessions SET metadata = '{\"much\": 1}'")
+    assert vault.erasures.user("ann").removed["versions"] == 2
+    assert agent.sessions.list() == []
+    assert vault.verify().faults == []
+
+
+def test_a_row_that_is_made_anew_has_the_versions_that_are_left(
+    vault: holdfast.Holdfast,
+    agent: Namespace,
+    where: Path | str,
+    clock: Watch,
+) -> None:
+    """Bob, who had the id between Ann and Cid, is gone for good."""
+    begin(agent, "ann")
+    agent.snapshot("ann's")
+    for who in ("bob", "cid"):
+        agent.sessions.delete("late")
+        clock.wait(HOUR)
+        begin(agent, who)
+    clock.wait(8 * DAY)
+    vault.collect()
+    assert seen(agent)[0] == [4, 5]
+    run_in(where, "UPDATE sessions SET metadata = '{\"much\": 1}', since = 9")
+    vault.repair()
+    assert vault.verify().faults == []
+    assert seen(agent) == ([4, 5], {"cid"}, ["by cid"], ["cid"])

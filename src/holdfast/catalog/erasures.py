@@ -12,13 +12,12 @@ from msgspec import structs
 
 from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import ERASURE, EVENT, HEAD, NO_LIMIT, SESSION, SNAPSHOT, TRACE, get_row
+from holdfast.catalog.rows import ERASURE, EVENT, HEAD, NO_LIMIT, SNAPSHOT, TRACE, get_row
 from holdfast.catalog.tasks import to_change
 from holdfast.ids import NamespaceId, ObjectId, TenantId
 from holdfast.model.basics import Head, Plane, Size, SnapshotInfo
 from holdfast.model.erasures import ErasureRow
 from holdfast.model.events import ERASED, EventRow
-from holdfast.model.sessions import SessionRow
 from holdfast.model.tasks import TaskChange
 from holdfast.model.traces import TraceRow
 
@@ -122,10 +121,18 @@ class ErasureQueries(CountQueries):
 
     # Sessions, memories, and what tasks noted
 
-    def sessions_of_user(self, namespace_id: NamespaceId, user_id: str) -> list[SessionRow]:
-        """Returns the sessions that are a user's, deleted ones and those that lost their id too."""
+    def sessions_of_user(self, namespace_id: NamespaceId, user_id: str) -> list[tuple[str, int]]:
+        """Returns the sessions that are a user's, deleted ones and those that lost their id too.
+
+        By their ids and beginnings, and as their rows say it: what is damaged has to go as well.
+        """
         found = self._db.all("sessions_of_user", namespace_id=namespace_id, user_id=user_id)
-        return [SESSION.read(row) for row in found]
+        return [(row[0], row[1]) for row in found]
+
+    def beginnings_of(self, namespace_id: NamespaceId, session_id: str) -> set[int]:
+        """Returns when those began that ever had an id, as their rows say it."""
+        where = {"namespace_id": namespace_id, "id": session_id}
+        return {row[0] for row in self._db.all("beginnings_of", **where)}
 
     def count_history(self, namespace_id: NamespaceId, session_id: str) -> tuple[int, int]:
         """Returns how many versions a session has, and how many entities, deleted ones too."""

@@ -61,6 +61,12 @@ class FormerQueries:
         where = {"namespace_id": session.namespace_id, "id": session.id}
         self._db.say("drop_former", **where, version=session.version)
 
+    def drop_formers(self, namespace_id: NamespaceId, session_id: str) -> int:
+        """Removes all that had an id before; returns how many entities they knew."""
+        where = {"namespace_id": namespace_id, "session_id": session_id}
+        self._db.run("drop_formers", **where)
+        return self._db.run("drop_entities_of_formers", **where)
+
     def drop_versions(self, session: SessionRow) -> None:
         """Removes the versions since a session got its id."""
         where = {"namespace_id": session.namespace_id, "session_id": session.id}

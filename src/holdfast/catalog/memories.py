@@ -25,7 +25,7 @@ from holdfast.catalog.rows import MEMORY, Row, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
-from holdfast.model.memories import MemoryFilter, MemoryPlace, MemoryRow
+from holdfast.model.memories import MemoryFilter, MemoryPlace, MemoryRow, Time
 
 T = TypeVar("T")
 
@@ -82,14 +82,19 @@ class MemoryQueries(AbsenceQueries):
         return True
 
     def list_memories_of(
-        self, namespace_id: NamespaceId, session_id: str, *, since: datetime | None = None
+        self,
+        namespace_id: NamespaceId,
+        session_id: str,
+        *,
+        since: datetime | None = None,
+        others: tuple[Time, ...] = (),
     ) -> list[MemoryRow]:
         """Returns what belongs to a session, which began then, and is not deleted.
 
-        With embeddings.
+        Without what is of the times when others had its id; with embeddings.
         """
-        where = {"namespace_id": namespace_id, "session_id": session_id, "since": _us(since)}
-        found = self._db.all("list_memories_of", **where)
+        where = {"namespace_id": namespace_id, "session_id": session_id}
+        found = self._db.all("list_memories_of", **where, **_times(since, others))
         return [_to_memory(row) for row in found]
 
     def put_memories(
@@ -132,21 +137,6 @@ class MemoryQueries(AbsenceQueries):
 
     def drop_lagging_memories(self, namespace_id: NamespaceId) -> None:
         self._db.say("drop_lagging_memories", namespace_id=namespace_id)
-
-    def delete_memories_of(
-        self,
-        namespace_id: NamespaceId,
-        session_id: str,
-        *,
-        now: datetime,
-        since: datetime | None = None,
-    ) -> int:
-        """Deletes what belongs to a session, which began then; returns how many memories."""
-        where = {"namespace_id": namespace_id, "session_id": session_id, "since": _us(since)}
-        self._db.say("unindex_memories_of", **where)
-        gone = self._db.run("delete_memories_of", **where, now=to_us(now))
-        self.count_in(namespace_id, memories=-gone)
-        return gone
 
     def purge_memories(self, tenant_id: TenantId, *, before: datetime) -> int:
         """Removes what was deleted by then for good; returns how many memories that were."""
@@ -199,14 +189,19 @@ class MemoryQueries(AbsenceQueries):
         return [_to_memory(row) for row in found]
 
     def count_memories(
-        self, namespace_id: NamespaceId, session_id: str, *, since: datetime | None = None
+        self,
+        namespace_id: NamespaceId,
+        session_id: str,
+        *,
+        since: datetime | None = None,
+        others: tuple[Time, ...] = (),
     ) -> int | None:
         """Returns how many memories belong to a session, which began then.
 
-        None if they have no rows yet.
+        Without those of the times when others had its id. None if they have no rows yet.
         """
-        where = {"namespace_id": namespace_id, "session_id": session_id, "since": _us(since)}
-        row = self._db.one("count_memories", **where)
+        where = {"namespace_id": namespace_id, "session_id": session_id}
+        row = self._db.one("count_memories", **where, **_times(since, others))
         count, lagging = get_row(row, "count")
         return None if lagging else count
 
@@ -296,7 +291,7 @@ def _from_filter(chosen: MemoryFilter) -> dict[str, object]:
     return {
         "scope": chosen.scope,
         "session_id": chosen.session_id,
-        "since": _us(chosen.since),
+        **_times(chosen.since, chosen.others),
         "owner_id": chosen.owner_id,
         "user_id": chosen.user_id,
         "agent_id": chosen.agent_id,
@@ -305,5 +300,8 @@ def _from_filter(chosen: MemoryFilter) -> dict[str, object]:
     }
 
 
-def _us(since: datetime | None) -> int:
-    return -(2**62) if since is None else to_us(since)
+def _times(since: datetime | None, others: tuple[Time, ...]) -> dict[str, object]:
+    return {
+        "since": -(2**62) if since is None else to_us(since),
+        "others": json.dumps(others) if others else None,
+    }

@@ -4,7 +4,7 @@ One bit is what goes wrong most often, and a checksum says which it was: only on
 differ from the one that is there by a single bit has it. What is not told so stays as it is.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -22,6 +22,7 @@ from holdfast.catalog.rows import (
     VERSION,
     Record,
     Row,
+    get_row,
     sum_of,
 )
 from holdfast.errors import Damaged
@@ -219,6 +220,33 @@ class MendingQueries:
             self._db.run("add_former", **known)
             count += 1
         return count, lost
+
+    def sound_formers(self, namespace_id: NamespaceId, session_id: str) -> list[SessionRow]:
+        """Returns the rows of those that had an id before, without damaged ones."""
+        rows = self._db.all("former_sessions", namespace_id=namespace_id, id=session_id)
+        return [SESSION.read(row) for row in rows if _has_seal(row[:-1], row[-1])]
+
+    def drop_damaged_formers(self, namespace_id: NamespaceId, session_id: str) -> None:
+        """Lets go of such rows that are not what was written."""
+        for row in self._db.all("former_sessions", namespace_id=namespace_id, id=session_id):
+            if not _has_seal(row[:-1], row[-1]):
+                known = dict(zip(SESSION.columns, row, strict=True))
+                where = {name: known[name] for name in ("namespace_id", "id", "version")}
+                self._db.run("drop_former", **where)
+
+    def drop_entities_but(
+        self, namespace_id: NamespaceId, session_id: str, began: Collection[int]
+    ) -> None:
+        """Lets go of what those knew that had an id, but for those that began then."""
+        where = {"namespace_id": namespace_id, "session_id": session_id}
+        for (began_at,) in self._db.all("beginnings_of_entities", **where):
+            if began_at not in began:
+                self._db.run("drop_former_entities", **where, began_at=began_at)
+
+    def next_number(self, namespace_id: NamespaceId, session_id: str, *, after: int) -> int | None:
+        """Returns the lowest number above one that a version of an id has, if one has."""
+        where = {"namespace_id": namespace_id, "session_id": session_id, "after": after}
+        return get_row(self._db.one("next_number", **where), "number")[0]
 
     def replace_session(self, session: SessionRow) -> None:
         """Writes the row of a session, whatever is there of it."""

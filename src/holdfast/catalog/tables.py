@@ -165,7 +165,12 @@ class _Tenant:
 
 
 _MIXED: Final = """
-SELECT DISTINCT namespace_id, session_id FROM versions WHERE kind = 'created' AND number > 0
+SELECT DISTINCT v.namespace_id, v.session_id FROM versions v
+WHERE v.kind = 'created' AND v.number > 0 AND EXISTS (
+    SELECT 1 FROM versions f
+    WHERE f.namespace_id = v.namespace_id AND f.session_id = v.session_id
+      AND f.number = 0 AND f.kind = 'created'
+)
 """
 _FIRSTS: Final = """
 SELECT v.number, v.created_at, t.agent_id, t.user_id
@@ -199,7 +204,12 @@ _SET_SINCE: Final = "UPDATE sessions SET since = ?, seal = ? WHERE namespace_id 
 
 
 def part_histories(run: Run) -> None:
-    """Gives each version of an id that was used again to the session that had the id then."""
+    """Gives each version of an id that was used again to the session that had the id then.
+
+    What came by a fork or an import began before its first version here, and no row says when:
+    snapshots would be asked for another session, and collection would take what they hold for
+    spare. Ids of such stay as they are.
+    """
     for namespace_id, session_id in run(_MIXED, ()):
         place = (namespace_id, session_id)
         found = run(_ONE_SESSION, place)

@@ -28,6 +28,7 @@ from holdfast.engine.memory.plane import looking, note, ready
 from holdfast.engine.memory.recall import seen_by
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions import lifecycle
+from holdfast.engine.sessions.bearers import find_times_of_others
 from holdfast.engine.sessions.finding import get_row
 from holdfast.errors import InvalidValue, MemoryNotFound, shorten
 from holdfast.model.basics import Head, Size
@@ -261,8 +262,8 @@ def choose(
     chosen = MemoryFilter(scope=scope or "all", owner_id=user_id)
     if wanted.session_id is not None:
         session, _ = lifecycle.get(handle, wanted.session_id)
-        since, scope = session.created_at, scope or "visible"
-        chosen = seen_by(session.id, session.user_id, since=since, scope=scope)
+        others = find_times_of_others(handle, session)
+        chosen = seen_by(session, others, scope=scope or "visible")
     elif scope == "session":
         raise InvalidValue("the scope 'session' needs the session's id")
     elif scope == "user" and user_id is None:

@@ -135,6 +135,10 @@ MemoryPlace = tuple[int, str, int]
 no checksum is over: it decides nothing."""
 
 
+Time = tuple[int, int]
+"""From one instant to before another, in microseconds."""
+
+
 class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which memories are looked at; what is None does not matter."""
 
@@ -143,6 +147,8 @@ class MemoryFilter(msgspec.Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     since: datetime | None = None
     """When the session began: what is older is of another, which had its id before."""
+    others: tuple[Time, ...] = ()
+    """When another had the session's id: what was remembered then is that one's."""
     owner_id: str | None = None
     """The user whose memories the scopes `visible` and `user` mean."""
     user_id: str | None = None

@@ -41,9 +41,15 @@ SET root = :root, entries = :entries, bytes = :bytes, detail = :detail, counts =
 WHERE id = :id AND namespace_id = :namespace_id
 
 -- name: sessions_of_user
-SELECT {session} FROM sessions WHERE namespace_id = :namespace_id AND user_id = :user_id
+SELECT id, created_at FROM sessions WHERE namespace_id = :namespace_id AND user_id = :user_id
 UNION ALL
-SELECT {session} FROM former_sessions WHERE namespace_id = :namespace_id AND user_id = :user_id
+SELECT id, created_at FROM former_sessions
+WHERE namespace_id = :namespace_id AND user_id = :user_id
+
+-- name: beginnings_of
+SELECT created_at FROM sessions WHERE namespace_id = :namespace_id AND id = :id
+UNION ALL
+SELECT created_at FROM former_sessions WHERE namespace_id = :namespace_id AND id = :id
 
 -- What we did to sessions ourselves: whoever adds a trace may name any, and those of format 0 do not
 -- say who it was.

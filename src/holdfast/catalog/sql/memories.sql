@@ -15,12 +15,6 @@ WHERE number = :number AND namespace_id = :namespace_id
 -- name: delete_memory
 UPDATE memories SET deleted_at = :now WHERE number = :number AND namespace_id = :namespace_id
 
--- Of a session: + 0, or the index of all by their age might be taken for that of the session's.
--- name: list_memories_of
-SELECT {memory}, embedding FROM memories
-WHERE namespace_id = :namespace_id AND session_id = :session_id AND created_at + 0 >= :since
-  AND deleted_at IS NULL
-
 -- name: all_memories
 SELECT {memory}, embedding FROM memories
 WHERE namespace_id = :namespace_id AND deleted_at IS NULL AND id > :after
@@ -53,11 +47,6 @@ SELECT 1 FROM lagging_memories WHERE namespace_id = :namespace_id
 -- name: drop_lagging_memories
 DELETE FROM lagging_memories WHERE namespace_id = :namespace_id
 
--- name: delete_memories_of
-UPDATE memories SET deleted_at = :now
-WHERE namespace_id = :namespace_id AND session_id = :session_id AND created_at + 0 >= :since
-  AND deleted_at IS NULL
-
 -- name: recover_memory
 UPDATE memories SET deleted_at = NULL
 WHERE id = :id AND namespace_id = :namespace_id AND deleted_at IS NOT NULL
@@ -69,12 +58,6 @@ DELETE FROM memories WHERE deleted_at <= :before
 
 -- name: purge_memories
 DELETE FROM memories WHERE namespace_id = :namespace_id
-
--- name: count_memories
-SELECT COUNT(*), (SELECT 1 FROM lagging_memories WHERE namespace_id = :namespace_id)
-FROM memories
-WHERE namespace_id = :namespace_id AND session_id = :session_id AND created_at + 0 >= :since
-  AND deleted_at IS NULL
 
 -- name: count_searchable
 SELECT COUNT(*) FROM memories

@@ -186,6 +186,20 @@ SELECT {session} FROM sessions WHERE namespace_id = :namespace_id AND id = :id
 DELETE FROM former_sessions
 WHERE namespace_id = :namespace_id AND id = :id AND version = :version
 
+-- name: drop_formers
+DELETE FROM former_sessions WHERE namespace_id = :namespace_id AND id = :session_id
+
+-- name: drop_entities_of_formers
+DELETE FROM former_entities WHERE namespace_id = :namespace_id AND session_id = :session_id
+
+-- name: beginnings_of_entities
+SELECT DISTINCT began_at FROM former_entities
+WHERE namespace_id = :namespace_id AND session_id = :session_id
+
+-- name: next_number
+SELECT MIN(number) FROM versions
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND number > :after
+
 -- name: drop_versions
 DELETE FROM versions
 WHERE namespace_id = :namespace_id AND session_id = :session_id

@@ -50,9 +50,7 @@ def choose_session(
 ) -> Chosen:
     """Returns all that ever had an id."""
     key = session_id.encode()
-    began = {
-        to_us(row.created_at) for row in rows_of_id(transaction, head.namespace_id, session_id)
-    }
+    began = transaction.beginnings_of(head.namespace_id, session_id)
     began |= {session_of(entry).created_us for name, entry in entries() if name == key}
     # One whose rows are long gone may still be told of.
     return Chosen({key: began} if began else {}, {session_id}, {})
@@ -63,24 +61,26 @@ def choose_user(
 ) -> Chosen:
     """Returns what was a user's; `told` are ids that the journal says so of."""
     theirs = dict[bytes, set[int]]()
-    for row in transaction.sessions_of_user(head.namespace_id, user_id):
-        theirs.setdefault(row.id.encode(), set()).add(to_us(row.created_at))
+    for session_id, began_us in transaction.sessions_of_user(head.namespace_id, user_id):
+        theirs.setdefault(session_id.encode(), set()).add(began_us)
     for key, entry in entries():
         session = session_of(entry)
         if session.user_id == user_id:
             theirs.setdefault(key, set()).add(session.created_us)
     ids = {*theirs, *(each.encode() for each in told)}
+    seen = {key: transaction.beginnings_of(head.namespace_id, key.decode()) for key in ids}
+    for key, entry in entries():
+        if key in seen:
+            seen[key].add(session_of(entry).created_us)
     known = dict[bytes, list[SessionRow]]()
     for key in ids:
+        if seen[key] <= theirs.get(key, set()):
+            continue  # Nobody else has it: all of it goes, be it damaged.
         known[key] = rows_of_id(transaction, head.namespace_id, key.decode())
         for row, told_of in stretches(transaction, head.tenant_id, known[key]):
             numbers = told_of.start, told_of.stop - 1
             if transaction.names_user(head.namespace_id, row.id, user_id, *numbers):
                 theirs.setdefault(key, set()).add(to_us(row.created_at))
-    seen = {key: {to_us(row.created_at) for row in rows} for key, rows in known.items()}
-    for key, entry in entries():
-        if key in seen:
-            seen[key].add(session_of(entry).created_us)
     names = {key.decode() for key in ids if seen[key] <= theirs.get(key, set())}
     shared = {key for key in ids if key.decode() not in names}
     return Chosen(

@@ -26,7 +26,7 @@ from holdfast.engine.objects.reader import Objects
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes.memoryforms import memory_of
 from holdfast.engine.planes.view import View
-from holdfast.engine.sessions.bearers import let_go
+from holdfast.engine.sessions.bearers import let_go, let_go_of_all
 from holdfast.entries import IN_ROW, decode_entry
 from holdfast.model.basics import Head, Plane, Size
 from holdfast.model.events import EventRow
@@ -205,10 +205,14 @@ class _Taking:
         transaction, namespace_id = self._transaction, self._head.namespace_id
         sessions = versions = entities = 0
         for key, began in sorted(self._chosen.gone.items()):
-            for each in sorted(began):
-                more = let_go(transaction, namespace_id, key.decode(), each)
-                versions, entities = versions + more[0], entities + more[1]
-                sessions += 1
+            place = namespace_id, key.decode()
+            if place[1] in self._chosen.names:
+                gone = [let_go_of_all(transaction, *place)]
+            else:
+                gone = [let_go(transaction, *place, each) for each in sorted(began)]
+            sessions += len(began)
+            versions += sum(each[0] for each in gone)
+            entities += sum(each[1] for each in gone)
         transaction.erase_memories(namespace_id, [key.decode() for key in self._memories])
         return {
             "sessions": sessions,

@@ -37,7 +37,7 @@ from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId, TenantId
 from holdfast.instants import from_us, to_us
 from holdfast.model.basics import Head, Plane, Size
-from holdfast.model.memories import MemoryRow
+from holdfast.model.memories import MemoryRow, Time
 from holdfast.model.sessions import SessionRow
 from holdfast.model.traces import Trace
 from holdfast.tree import diff, get_many, iterate
@@ -84,14 +84,25 @@ def note(
 
 
 def delete_those_of(
-    transaction: Transaction, handle: Handle, head: Head, session: SessionRow, *, now: datetime
+    transaction: Transaction,
+    handle: Handle,
+    head: Head,
+    session: SessionRow,
+    *,
+    others: tuple[Time, ...],
+    now: datetime,
 ) -> int:
-    """Deletes what belongs to a session, which is being deleted; returns how many memories."""
+    """Deletes what belongs to a session, which is being deleted; returns how many memories.
+
+    What was remembered while others had its id stays.
+    """
     ready(transaction, handle, head)
-    where, since = (head.namespace_id, session.id), session.created_at
-    found = {row.id: row for row in transaction.list_memories_of(*where, since=since)}
+    rows = transaction.list_memories_of(
+        head.namespace_id, session.id, since=session.created_at, others=others
+    )
+    found = {row.id: row for row in rows}
     if found:
-        transaction.delete_memories_of(*where, now=now, since=since)
+        transaction.put_memories(head.namespace_id, [], gone=[*found], now=now)
         gone = Size(-len(found), -sum(len(row.content.encode()) for row in found.values()))
         # The head as it is by now: whoever deletes the session has moved it on.
         head = handle.lock(transaction)

@@ -30,7 +30,6 @@ Pure: no rows, no clock. `tests/unit/test_ranking.py` has a table of examples.
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from math import log
 from typing import Final, TypeVar
 
@@ -52,7 +51,9 @@ from holdfast.model.memories import (
     MemoryPlace,
     MemoryRow,
     Relevant,
+    Time,
 )
+from holdfast.model.sessions import SessionRow
 
 DRIFT_FLOOR: Final = 0.3
 """Below this average, what is remembered has little to say to the question."""
@@ -149,10 +150,19 @@ def newest_of(
 
 
 def seen_by(
-    session_id: str, user_id: str | None, *, since: datetime | None = None, scope: str = "visible"
+    session: SessionRow, others: tuple[Time, ...], *, scope: str = "visible"
 ) -> MemoryFilter:
-    """Returns what a session sees: its own, its user's, and what belongs to nobody."""
-    return MemoryFilter(scope=scope, session_id=session_id, since=since, owner_id=user_id)
+    """Returns what a session sees: its own, its user's, and what belongs to nobody.
+
+    What was remembered while others had its id is not its own.
+    """
+    return MemoryFilter(
+        scope=scope,
+        session_id=session.id,
+        since=session.created_at,
+        others=others,
+        owner_id=session.user_id,
+    )
 
 
 def place_of(row: MemoryRow) -> MemoryPlace:

@@ -9,16 +9,19 @@ it a version, a turn or what they knew of things (`docs/adr/0077-an-id-begins-an
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Final
 
 from msgspec.structs import replace
 
 from holdfast.catalog.sessions import to_traced
 from holdfast.catalog.transaction import Transaction
+from holdfast.engine.planes.handle import Handle
 from holdfast.entries import Session
 from holdfast.errors import Damaged, VersionNotFound
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
+from holdfast.model.memories import Time
 from holdfast.model.sessions import SessionRow
 
 _TICK: Final = timedelta(microseconds=1)
@@ -134,10 +137,12 @@ def let_go(
 ) -> tuple[int, int]:
     """Removes a session with its history; whoever else had its id stays as it is.
 
-    Returns how many versions and entities went.
+    Returns how many versions and entities went. Raises `Damaged`, and then nothing is removed.
     """
-    began_at = from_us(began_us)
+    # Before anything goes: where one of them is damaged, nobody knows which versions are whose.
     rows = transaction.former_sessions(namespace_id, session_id)
+    session = transaction.find_holder(namespace_id, session_id)
+    began_at = from_us(began_us)
     versions = 0
     for each in _of(rows, began_at):
         versions += len(_span(each))
@@ -145,7 +150,6 @@ def let_go(
         transaction.drop_former(each)
     entities = transaction.drop_former_entities(namespace_id, session_id, began_at)
     left = [each for each in rows if each.created_at != began_at]
-    session = transaction.find_holder(namespace_id, session_id)
     if session is None or session.created_at != began_at:
         return versions, entities
     if not left:
@@ -161,6 +165,55 @@ def let_go(
     transaction.set_session(last)
     transaction.bring_entities_back(last)
     return versions + len(_span(session)), entities
+
+
+def let_go_of_all(
+    transaction: Transaction, namespace_id: NamespaceId, session_id: str
+) -> tuple[int, int]:
+    """Removes all that ever had an id, whatever their rows say; returns what `let_go` does."""
+    versions, entities = transaction.count_history(namespace_id, session_id)
+    transaction.purge_session(namespace_id, session_id)
+    return versions, entities + transaction.drop_formers(namespace_id, session_id)
+
+
+def times_of_others(transaction: Transaction, session: SessionRow) -> tuple[Time, ...]:
+    """Returns when others had the id of a session: what was remembered then is not its own.
+
+    Where one of their rows is damaged, that is all of the time until the session has it now.
+    """
+    if session.since is None:
+        return ()
+    try:
+        earlier = transaction.former_sessions(session.namespace_id, session.id)
+    except Damaged:
+        return ((-_LAST, _got_at(transaction, session)),)
+    rows = [*(each for each in earlier if each.version < session.first), session]
+    times, got_at = list[Time](), -_LAST
+    for row, after in pairwise(rows):
+        lost_at = _got_at(transaction, after)
+        if row.created_at != session.created_at:
+            times.append((got_at, lost_at))
+        elif row.version + 1 < after.first:
+            # Whoever had it in between is gone for good: nobody knows when that one got it.
+            times.append((to_us(row.deleted_at or row.updated_at) + 1, lost_at))
+        got_at = lost_at
+    return tuple(times)
+
+
+def find_times_of_others(handle: Handle, session: SessionRow) -> tuple[Time, ...]:
+    """Returns the same for whoever has no transaction; asks nobody if no other had the id."""
+    if session.since is None:
+        return ()
+    with handle.context.catalog.read() as transaction:
+        return times_of_others(transaction, session)
+
+
+def _got_at(transaction: Transaction, session: SessionRow) -> int:
+    version = transaction.find_version(session.namespace_id, session.id, session.first)
+    if version is None:
+        message = f"version {session.first} of session {session.id} is not there"
+        raise Damaged(message)
+    return to_us(version.created_at)
 
 
 def _of(rows: Sequence[SessionRow], began_at: datetime) -> list[SessionRow]:

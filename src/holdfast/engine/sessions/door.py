@@ -21,6 +21,7 @@ from holdfast.engine.memory.recall import relevant, seen_by
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions import lifecycle, versioning
 from holdfast.engine.sessions import state as states
+from holdfast.engine.sessions.bearers import find_times_of_others, times_of_others
 from holdfast.engine.sessions.finding import check_gone, get_version
 from holdfast.engine.sessions.showing import to_info, to_state
 from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, find_visible, page, to_turn
@@ -213,7 +214,7 @@ class Sessions(Part):
     def get_context(self, wanted: GetContext) -> SessionContext:
         check_limit(wanted.memory_limit, takes_none=False)
         session, version = lifecycle.get(self._handle, wanted.session_id)
-        seen = seen_by(session.id, session.user_id, since=session.created_at)
+        seen = seen_by(session, find_times_of_others(self._handle, session))
         found = relevant(self._handle, seen, query=wanted.query, most=wanted.memory_limit)
         return SessionContext(
             session_id=session.id,
@@ -244,7 +245,11 @@ class Sessions(Part):
 
         def count(transaction: Transaction) -> builtins.list[int | None]:
             return [
-                transaction.count_memories(each.namespace_id, each.id, since=each.created_at)
+                transaction.count_memories(
+                    *(each.namespace_id, each.id),
+                    since=each.created_at,
+                    others=times_of_others(transaction, each),
+                )
                 for each, _ in found
             ]
 

@@ -12,7 +12,13 @@ from holdfast.catalog.sessions import to_both
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.memory.plane import delete_those_of
 from holdfast.engine.planes.handle import Handle, check_text
-from holdfast.engine.sessions.bearers import bearer_of, free_instant, hand_over, spans_of
+from holdfast.engine.sessions.bearers import (
+    bearer_of,
+    free_instant,
+    hand_over,
+    spans_of,
+    times_of_others,
+)
 from holdfast.engine.sessions.finding import alive, find_row
 from holdfast.engine.sessions.following import catch_up
 from holdfast.engine.sessions.lapsing import notice_lapsed
@@ -222,7 +228,10 @@ def delete(handle: Handle, wanted: DeleteSession) -> None:
         draft.transaction.set_session(gone)
         if session.is_present:
             draft.remove(session, version)
-        gone_with = delete_those_of(draft.transaction, handle, draft.head, session, now=draft.now)
+        others = times_of_others(draft.transaction, session)
+        gone_with = delete_those_of(
+            draft.transaction, handle, draft.head, session, others=others, now=draft.now
+        )
         details = {"reason": reason, "turn_count": session.turns, "memory_count": gone_with}
         draft.note(gone, "session.deleted", details)
 

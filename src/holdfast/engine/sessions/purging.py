@@ -30,6 +30,7 @@ from holdfast.engine.objects.reader import Objects
 from holdfast.engine.sessions.bearers import let_go
 from holdfast.engine.sessions.following import session_of
 from holdfast.engine.sessions.lapsing import MOST, end_lapsed
+from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, ObjectId, TenantId
 from holdfast.model.basics import EMPTY_MAP, Plane
 from holdfast.model.sessions import BranchRow
@@ -39,8 +40,12 @@ SESSIONS: Final = 100
 """Branches and sessions deleted in one transaction: a writer never waits long for its turn."""
 
 
-def purge(context: Context, tenant_id: TenantId) -> None:
-    """Deletes what outlived the grace period and is held by nothing."""
+def purge(context: Context, tenant_id: TenantId) -> list[str]:
+    """Deletes what outlived the grace period and is held by nothing.
+
+    Returns what is damaged of sessions that therefore stay.
+    """
+    damaged = list[str]()
     before, held = context.clock() - context.limits.grace, SessionsInUse(context, tenant_id)
     while end_lapsed(context, tenant_id) == MOST:
         pass
@@ -53,8 +58,9 @@ def purge(context: Context, tenant_id: TenantId) -> None:
         chosen = [*group]
         for at in range(0, len(chosen), SESSIONS):
             some = {*chosen[at : at + SESSIONS]}
-            _purge_sessions(context, namespace_id, some, held, before=before)
+            damaged += _purge_sessions(context, namespace_id, some, held, before=before)
     _purge_branches(context, tenant_id, held)
+    return [*dict.fromkeys(damaged)]
 
 
 class SessionsInUse:
@@ -74,6 +80,10 @@ class SessionsInUse:
         """Says whether something of what was seen holds a session."""
         _, session_id, began_us = session
         return (session_id.encode(), began_us) in self._sessions
+
+    def beginnings(self, session_id: str) -> set[int]:
+        """Returns when those of an id began that something of what was seen holds."""
+        return {began_us for key, began_us in self._sessions if key == session_id.encode()}
 
     def look(self, transaction: Transaction) -> None:
         """Adds what this transaction sees."""
@@ -108,22 +118,31 @@ def _purge_sessions(
     held: SessionsInUse,
     *,
     before: datetime,
-) -> None:
-    """Deletes the rows of sessions of one namespace, if they are still held by nothing."""
+) -> list[str]:
+    """Deletes the rows of sessions of one namespace, if they are still held by nothing.
+
+    Returns what is damaged: a session of which that is so stays, and all others go.
+    """
+    damaged, ids = list[str](), dict[str, None]()
     with context.catalog.write() as transaction:
         # Locked: a restore brings a session back, or it is gone, and never both.
         head = transaction.lock_head(namespace_id)
         if head is None or head.deleted_at is not None:
-            return
+            return []
         held.look(transaction)
         still = transaction.ended_sessions(head.tenant_id, before=before)
-        gone = [each for each in still if each in chosen and not held.holds(each)]
-        for each in gone:
-            let_go(transaction, *each)
-        if gone:
-            ids = [session_id for _, session_id, _ in gone]
-            told = trace_of_namespace("session.purged", head.name, sessions=[*dict.fromkeys(ids)])
+        for each in still:
+            if each not in chosen or held.holds(each):
+                continue
+            try:
+                let_go(transaction, *each)
+                ids[each[1]] = None
+            except Damaged as exc:
+                damaged.append(str(exc))
+        if ids:
+            told = trace_of_namespace("session.purged", head.name, sessions=[*ids])
             append(transaction, context, head, told)
+    return damaged
 
 
 def _purge_branches(context: Context, tenant_id: TenantId, held: SessionsInUse) -> None:

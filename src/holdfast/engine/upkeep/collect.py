@@ -98,14 +98,14 @@ def collect(
         freed = clear(context, tenant_id, now=now)
         cleared = _clear_litter(context, tenant_id)
         packer = _Packer(context, tenant_id, WASTE if waste is None else waste)
-        deleted, hidden = 0, ()
+        deleted, hidden = 0, list[str]()
         try:
             # First: the states of their versions are what objects are kept for.
-            purge(context, tenant_id)
+            hidden += purge(context, tenant_id)
             packs, live, deleted = _sweep(context, tenant_id, progress)
         except Damaged as exc:
             # What cannot be read may need anything: nothing is given up while that is so.
-            hidden = (str(exc),)
+            hidden.append(str(exc))
         else:
             packer.run(packs, live, progress)
             retire_unnamed(context)

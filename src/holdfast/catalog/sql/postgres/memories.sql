@@ -48,13 +48,28 @@ UPDATE memories SET deleted_at = :now
 WHERE namespace_id = :namespace_id AND deleted_at IS NULL
   AND id IN (SELECT jsonb_array_elements_text(CAST(:ids AS JSONB)))
 
--- name: unindex_memories_of
-UPDATE memories SET words = NULL
-WHERE namespace_id = :namespace_id AND session_id = :session_id AND created_at + 0 >= :since
-  AND deleted_at IS NULL
-
 -- name: unindex_memories
 UPDATE memories SET words = NULL WHERE namespace_id = :namespace_id AND words IS NOT NULL
+
+-- Of a session: + 0, or the index of all by their age might be taken for that of the session's.
+-- name: list_memories_of
+SELECT {memory}, embedding FROM memories
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND created_at + 0 >= :since
+  AND (CAST(:others AS TEXT) IS NULL OR NOT EXISTS (
+       SELECT 1 FROM jsonb_array_elements(CAST(:others AS JSONB)) AS others (time)
+       WHERE memories.created_at >= CAST(others.time ->> 0 AS BIGINT)
+         AND memories.created_at < CAST(others.time ->> 1 AS BIGINT)))
+  AND deleted_at IS NULL
+
+-- name: count_memories
+SELECT COUNT(*), (SELECT 1 FROM lagging_memories WHERE namespace_id = :namespace_id)
+FROM memories
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND created_at + 0 >= :since
+  AND (CAST(:others AS TEXT) IS NULL OR NOT EXISTS (
+       SELECT 1 FROM jsonb_array_elements(CAST(:others AS JSONB)) AS others (time)
+       WHERE memories.created_at >= CAST(others.time ->> 0 AS BIGINT)
+         AND memories.created_at < CAST(others.time ->> 1 AS BIGINT)))
+  AND deleted_at IS NULL
 
 -- name: list_memories
 SELECT {m.memory},
@@ -65,7 +80,11 @@ WHERE m.namespace_id = :namespace_id AND m.created_at <= :before_at
   AND m.is_searchable >= :searchable
   AND (:scope = 'all'
        OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT)
-           AND m.created_at >= :since)
+           AND m.created_at >= :since
+           AND (CAST(:others AS TEXT) IS NULL OR NOT EXISTS (
+           SELECT 1 FROM jsonb_array_elements(CAST(:others AS JSONB)) AS others (time)
+           WHERE m.created_at >= CAST(others.time ->> 0 AS BIGINT)
+             AND m.created_at < CAST(others.time ->> 1 AS BIGINT))))
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
        OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
   AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))
@@ -99,7 +118,11 @@ WHERE m.words @@ CAST((
   AND m.namespace_id + 0 = :namespace_id
   AND (:scope = 'all'
        OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT)
-           AND m.created_at >= :since)
+           AND m.created_at >= :since
+           AND (CAST(:others AS TEXT) IS NULL OR NOT EXISTS (
+           SELECT 1 FROM jsonb_array_elements(CAST(:others AS JSONB)) AS others (time)
+           WHERE m.created_at >= CAST(others.time ->> 0 AS BIGINT)
+             AND m.created_at < CAST(others.time ->> 1 AS BIGINT))))
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
        OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
   AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))
@@ -115,7 +138,11 @@ WHERE m.namespace_id = :namespace_id AND m.number > :after AND m.embedding IS NO
   AND m.is_searchable = 1 AND m.deleted_at IS NULL
   AND (:scope = 'all'
        OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT)
-           AND m.created_at >= :since)
+           AND m.created_at >= :since
+           AND (CAST(:others AS TEXT) IS NULL OR NOT EXISTS (
+           SELECT 1 FROM jsonb_array_elements(CAST(:others AS JSONB)) AS others (time)
+           WHERE m.created_at >= CAST(others.time ->> 0 AS BIGINT)
+             AND m.created_at < CAST(others.time ->> 1 AS BIGINT))))
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
        OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
   AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))

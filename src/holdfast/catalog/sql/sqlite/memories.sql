@@ -43,16 +43,30 @@ UPDATE memories SET deleted_at = :now
 WHERE namespace_id = :namespace_id AND deleted_at IS NULL
   AND id IN (SELECT value FROM json_each(:ids))
 
--- name: unindex_memories_of
-INSERT INTO memory_index (memory_index, rowid, words)
-SELECT 'delete', t.number, t.words FROM memory_texts t JOIN memories m ON m.number = t.number
-WHERE m.namespace_id = :namespace_id AND m.session_id = :session_id
-  AND m.created_at + 0 >= :since
-
 -- name: unindex_memories
 INSERT INTO memory_index (memory_index, rowid, words)
 SELECT 'delete', t.number, t.words FROM memory_texts t JOIN memories m ON m.number = t.number
 WHERE m.namespace_id = :namespace_id
+
+-- Of a session: + 0, or the index of all by their age might be taken for that of the session's.
+-- name: list_memories_of
+SELECT {memory}, embedding FROM memories
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND created_at + 0 >= :since
+  AND (:others IS NULL OR NOT EXISTS (
+       SELECT 1 FROM json_each(:others) time
+       WHERE memories.created_at >= json_extract(time.value, '$[0]')
+         AND memories.created_at < json_extract(time.value, '$[1]')))
+  AND deleted_at IS NULL
+
+-- name: count_memories
+SELECT COUNT(*), (SELECT 1 FROM lagging_memories WHERE namespace_id = :namespace_id)
+FROM memories
+WHERE namespace_id = :namespace_id AND session_id = :session_id AND created_at + 0 >= :since
+  AND (:others IS NULL OR NOT EXISTS (
+       SELECT 1 FROM json_each(:others) time
+       WHERE memories.created_at >= json_extract(time.value, '$[0]')
+         AND memories.created_at < json_extract(time.value, '$[1]')))
+  AND deleted_at IS NULL
 
 -- name: list_memories
 SELECT {m.memory},
@@ -63,7 +77,11 @@ WHERE m.namespace_id = :namespace_id AND m.created_at <= :before_at
   AND +m.is_searchable >= :searchable
   AND (:scope = 'all'
        OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT)
-           AND m.created_at >= :since)
+           AND m.created_at >= :since
+           AND (:others IS NULL OR NOT EXISTS (
+           SELECT 1 FROM json_each(:others) time
+           WHERE m.created_at >= json_extract(time.value, '$[0]')
+             AND m.created_at < json_extract(time.value, '$[1]'))))
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
        OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
   AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))
@@ -97,7 +115,11 @@ WHERE memory_index MATCH (
   AND m.namespace_id = :namespace_id
   AND (:scope = 'all'
        OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT)
-           AND m.created_at >= :since)
+           AND m.created_at >= :since
+           AND (:others IS NULL OR NOT EXISTS (
+           SELECT 1 FROM json_each(:others) time
+           WHERE m.created_at >= json_extract(time.value, '$[0]')
+             AND m.created_at < json_extract(time.value, '$[1]'))))
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
        OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
   AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))
@@ -113,7 +135,11 @@ WHERE m.namespace_id = :namespace_id AND m.number > :after AND m.embedding IS NO
   AND m.is_searchable = 1 AND m.deleted_at IS NULL
   AND (:scope = 'all'
        OR (:scope IN ('visible', 'session') AND m.session_id = CAST(:session_id AS TEXT)
-           AND m.created_at >= :since)
+           AND m.created_at >= :since
+           AND (:others IS NULL OR NOT EXISTS (
+           SELECT 1 FROM json_each(:others) time
+           WHERE m.created_at >= json_extract(time.value, '$[0]')
+             AND m.created_at < json_extract(time.value, '$[1]'))))
        OR (:scope IN ('visible', 'user') AND m.user_id = CAST(:owner_id AS TEXT))
        OR (:scope IN ('visible', 'global') AND m.session_id IS NULL AND m.user_id IS NULL))
   AND (CAST(:user_id AS TEXT) IS NULL OR m.user_id = CAST(:user_id AS TEXT))
