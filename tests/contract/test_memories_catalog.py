@@ -256,6 +256,7 @@ def test_what_is_not_searchable_is_listed_only(world: World) -> None:
 FILTERS = [
     (MemoryFilter(), "abcdef"),
     (MemoryFilter(scope="session", session_id="s1"), "ab"),
+    (MemoryFilter(scope="session", session_id="s1", others=((5, 6), (0, 2**62))), ""),
     (MemoryFilter(scope="user", owner_id="ann"), "bcd"),
     (MemoryFilter(scope="user", owner_id=None), ""),
     (MemoryFilter(scope="global"), "f"),

@@ -9,7 +9,7 @@ import pytest
 
 import holdfast
 from holdfast.engine.memories import Memories
-from holdfast.engine.memory.recall import relevant, seen_by
+from holdfast.engine.memory.recall import relevant
 from holdfast.errors import (
     InvalidValue,
     MemoryNotFound,
@@ -486,7 +486,7 @@ def test_a_context_gets_the_best_whatever_their_score(ns: holdfast.Namespace) ->
     session = ns.sessions.create("bot", user_id="ann")
     for text in ("blue sky", "blue sea", "green grass"):
         ns.memory.add(text, session_id=session.id)
-    chosen = seen_by(session.id, "ann")
+    chosen = MemoryFilter(scope="visible", session_id=session.id, owner_id="ann")
     found = relevant(ns._handle, chosen, query="blue whale sky", most=5)
     assert contents(found.memories) == ["blue sky", "blue sea", "green grass"]
     mean = sum(each.score for each in found.memories) / 3

@@ -358,7 +358,9 @@ def test_what_came_by_a_fork_is_not_parted_by_a_beginning_that_nobody_knows(
     vault = opener()
     fork = vault.namespace("fork")
     clock.wait(8 * DAY)
+    kept = run_in(where, "SELECT COUNT(*) FROM versions")
     assert vault.collect().damaged == ()
+    assert run_in(where, "SELECT COUNT(*) FROM versions") == kept
     assert vault.verify().faults == []
     fork.restore(hers)
     assert fork.sessions.get("late").user_id == "ann"
