@@ -64,7 +64,7 @@ TYPED = [
     "log -n x",
     "du -n -1",
     "diff nope",
-    "restore @-7",
+    "restore @-70",
     "undo nope",
     "run",
     "keys create",
