@@ -12,7 +12,6 @@ import msgspec
 from holdfast.engine.core.coverage import Omissions
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP
-from holdfast.workspace.scan import Omitted
 from holdfast.workspace.statindex import Folder, StatIndex
 
 
@@ -21,11 +20,11 @@ class _Meta(msgspec.Struct, array_like=True, frozen=True):
 
     root: bytes
     rules: bytes
-    omitted: dict[bytes, list[tuple[bytes, str, str]]]
-    moving: dict[bytes, str] = {}
-    lost: list[str] = []
+    omitted: Omissions
+    moving: Mapping[bytes, str] = {}
+    lost: tuple[str, ...] = ()
     former: bytes = b""
-    earlier: list[bytes] = []
+    earlier: tuple[bytes, ...] = ()
     agreed: bytes = b""
     namespace: int = 0
     based: bytes = b""
@@ -82,18 +81,15 @@ class LastLook(msgspec.Struct, frozen=True):
             meta = msgspec.msgpack.decode(index.meta, type=_Meta)
         except msgspec.DecodeError:
             return cls(StatIndex.empty(), EMPTY_MAP, b"", {})
-        omitted = {
-            path: [Omitted(*omission) for omission in found] for path, found in meta.omitted.items()
-        }
         return cls(
             index,
             ObjectId(meta.root),
             meta.rules,
-            omitted,
+            meta.omitted,
             meta.moving,
-            tuple(meta.lost),
+            meta.lost,
             meta.former,
-            tuple(meta.earlier),
+            meta.earlier,
             meta.agreed,
             meta.namespace,
             meta.based,
@@ -105,12 +101,13 @@ class LastLook(msgspec.Struct, frozen=True):
 
         `lost` are packs that are lost, where somebody looked.
         """
-        kept = self.lost if lost is None else tuple(lost)
         former = self.based or (self.former if self.root == EMPTY_MAP else self.root)
-        same = (self.earlier, self.met, self.namespace, b"", self.snapshot)
-        meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, kept, former, *same))
-        index = StatIndex.empty().replacing({}, meta=meta)
-        return LastLook(index, EMPTY_MAP, b"", {}, {}, kept, former, *same)
+        return self._emptied(
+            lost=self.lost if lost is None else tuple(lost),
+            former=former,
+            met=self.met,
+            namespace=self.namespace,
+        )
 
     @classmethod
     def standing_on(cls, files: ObjectId, namespace: int) -> "LastLook":
@@ -120,12 +117,30 @@ class LastLook(msgspec.Struct, frozen=True):
 
     def believing(self, base: str, agreed: str, namespace: int | None = None) -> "LastLook":
         """Returns the same, of which the directory and its namespace's files were these maps."""
-        former, met = bytes.fromhex(base), bytes.fromhex(agreed)
-        whose = self.namespace if namespace is None else namespace
-        rest = (self.earlier, met, whose, b"", self.snapshot)
-        meta = msgspec.msgpack.encode((EMPTY_MAP, b"", {}, {}, self.lost, former, *rest))
-        index = StatIndex.empty().replacing({}, meta=meta)
-        return LastLook(index, EMPTY_MAP, b"", {}, {}, self.lost, former, *rest)
+        return self._emptied(
+            lost=self.lost,
+            former=bytes.fromhex(base),
+            met=bytes.fromhex(agreed),
+            namespace=self.namespace if namespace is None else namespace,
+        )
+
+    def _emptied(
+        self, *, lost: tuple[str, ...], former: bytes, met: bytes, namespace: int
+    ) -> "LastLook":
+        """Returns what is left of it where no file's state is known."""
+        nothing = LastLook(
+            StatIndex.empty(),
+            EMPTY_MAP,
+            b"",
+            {},
+            lost=lost,
+            former=former,
+            earlier=self.earlier,
+            met=met,
+            namespace=namespace,
+            snapshot=self.snapshot,
+        )
+        return _written(nothing)
 
     def replacing(
         self,
@@ -142,30 +157,21 @@ class LastLook(msgspec.Struct, frozen=True):
         snapshot: str | None = None,
     ) -> "LastLook":
         """Returns the same with some folders, and what they stand for, changed."""
-        whose = self.namespace if namespace is None else namespace
-        at = self.snapshot if snapshot is None else snapshot
-        now = (root, rules, omitted, moving, earlier, met, whose, based, at)
-        same = (self.root, self.rules, self.omitted, self.moving, self.earlier)
-        if not folders and now == (*same, self.met, self.namespace, self.based, self.snapshot):
-            return self
-        plain = {path: [tuple(o) for o in found] for path, found in omitted.items() if found}
-        meta = msgspec.msgpack.encode(
-            (root, rules, plain, moving, self.lost, b"", earlier, met, whose, based, at)
-        )
-        index = self.index.replacing(folders, meta=meta)
-        return LastLook(
-            index,
-            root,
-            rules,
-            omitted,
-            moving,
-            self.lost,
+        now = msgspec.structs.replace(
+            self,
+            root=root,
+            rules=rules,
+            omitted=omitted,
+            moving=moving,
             earlier=earlier,
             met=met,
-            namespace=whose,
+            namespace=self.namespace if namespace is None else namespace,
             based=based,
-            snapshot=at,
+            snapshot=self.snapshot if snapshot is None else snapshot,
         )
+        if not folders and now == self:
+            return self
+        return _written(msgspec.structs.replace(now, former=b""), folders)
 
     def standing_at(
         self, snapshot: str, *, files: ObjectId | None = None, namespace: int | None = None
@@ -177,15 +183,30 @@ class LastLook(msgspec.Struct, frozen=True):
         """
         is_here = files is None or (self.base, self.agreed) == (files, files)
         based, met = (self.based, self.met) if is_here else (files, b"")
-        whose = self.namespace if namespace is None else namespace
-        plain = {path: [tuple(o) for o in found] for path, found in self.omitted.items()}
-        known = (self.root, self.rules, plain, self.moving, self.lost, self.former, self.earlier)
-        meta = msgspec.msgpack.encode((*known, met, whose, based, snapshot))
-        return msgspec.structs.replace(
+        now = msgspec.structs.replace(
             self,
-            index=self.index.replacing({}, meta=meta),
             met=met,
-            namespace=whose,
+            namespace=self.namespace if namespace is None else namespace,
             based=based,
             snapshot=snapshot,
         )
+        return _written(now)
+
+
+def _written(look: LastLook, folders: Mapping[bytes, Folder | None] | None = None) -> LastLook:
+    """Returns the same, with some folders changed, where the index keeps all of it."""
+    meta = _Meta(
+        look.root,
+        look.rules,
+        {path: found for path, found in look.omitted.items() if found},
+        look.moving,
+        look.lost,
+        look.former,
+        look.earlier,
+        look.met,
+        look.namespace,
+        look.based,
+        look.snapshot,
+    )
+    index = look.index.replacing(folders or {}, meta=msgspec.msgpack.encode(meta))
+    return msgspec.structs.replace(look, index=index)
