@@ -48,10 +48,7 @@ def settle(source: NodeSource, root: ObjectId, changes: Wanted) -> dict[bytes, b
                 settled[folder] = None
     return {
         key: None
-        if entry == usual
-        and (
-            _has_below(puts, key) or next(live_below(source, root, key, settled), None) is not None
-        )
+        if entry == usual and (_has_below(puts, key) or has_live_below(source, root, key, settled))
         else entry
         for key, entry in settled.items()
     }
@@ -74,7 +71,7 @@ def keep_emptied(
             folder = parent_of(folder)
         emptied.add(folder)
     for folder in emptied - {b""} - _overlaid(source, root, emptied, changes).keys():
-        if next(live_below(source, root, folder, changes), None) is None:
+        if not has_live_below(source, root, folder, changes):
             kept[folder] = encode_entry(Directory(USUAL_DIRECTORY_MODE))
     return kept
 
@@ -91,7 +88,7 @@ def keep_needed(
         key
         for key, entry in own.items()
         if _is_directory(entry)
-        and next(live_below(source, root, key, changes), None) is not None
+        and has_live_below(source, root, key, changes)
         and not is_directory(source, goal, key)
     }
     return {key: entry for key, entry in changes.items() if key not in needed}
@@ -99,7 +96,7 @@ def keep_needed(
 
 def is_directory(source: NodeSource, root: ObjectId, key: bytes) -> bool:
     """Says whether a path is a directory, with or without an entry of its own."""
-    if next(live_below(source, root, key, {}), None) is not None:
+    if has_live_below(source, root, key, {}):
         return True
     return _is_directory(get_many(source, root, [key]).get(key))
 
@@ -110,6 +107,11 @@ def live_below(source: NodeSource, root: ObjectId, key: bytes, changes: Wanted) 
     for name, _ in iterate(source, root, start=prefix, stop=prefix_stop(prefix)):
         if changes.get(name, b"") is not None:
             yield name
+
+
+def has_live_below(source: NodeSource, root: ObjectId, key: bytes, changes: Wanted) -> bool:
+    """Says whether these changes leave something stored below a path."""
+    return next(live_below(source, root, key, changes), None) is not None
 
 
 def _folders_above(puts: Sequence[bytes]) -> Iterator[set[bytes]]:

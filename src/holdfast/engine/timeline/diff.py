@@ -14,7 +14,7 @@ from holdfast.engine.core.limits import check_limit
 from holdfast.engine.core.linediff import Unify, unify
 from holdfast.engine.core.paths import to_text
 from holdfast.engine.core.wellformed import check_msgpack
-from holdfast.engine.files.fitting import live_below
+from holdfast.engine.files.fitting import has_live_below
 from holdfast.engine.files.reader import kind_of
 from holdfast.engine.memory.plane import memory_text
 from holdfast.engine.objects import content
@@ -158,7 +158,7 @@ def _implied(source: NodeSource, files: ObjectId, key: bytes) -> Directory | Non
 
 def is_folder_in(source: NodeSource, files: ObjectId, key: bytes) -> bool:
     """Says whether something lies below a path."""
-    return next(live_below(source, files, key, {}), None) is not None
+    return has_live_below(source, files, key, {})
 
 
 def find_word(old: Entry | None, new: Entry | None) -> str | None:
