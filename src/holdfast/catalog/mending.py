@@ -207,17 +207,14 @@ class MendingQueries:
         count, lost = 0, list[str]()
         for row in self._db.all("all_former", namespace_id=namespace_id):
             *values, seal = row
-            if seal == to_seal(SESSION.hash_row(values)):
+            if _has_seal(values, seal):
                 continue
             found = unflipped(values, lambda tried, seal=seal: _has_seal(tried, seal))
             if found is None:
                 lost.append(str(row[1]))
                 continue
-            known = dict(zip(SESSION.columns, [*found, seal], strict=True))
-            place = dict(zip(SESSION.columns, row, strict=True))
-            where = {name: place[name] for name in ("namespace_id", "id", "version")}
-            self._db.run("drop_former", **where)
-            self._db.run("add_former", **known)
+            self._drop_former(row)
+            self._db.run("add_former", **dict(zip(SESSION.columns, [*found, seal], strict=True)))
             count += 1
         return count, lost
 
@@ -230,9 +227,12 @@ class MendingQueries:
         """Lets go of such rows that are not what was written."""
         for row in self._db.all("former_sessions", namespace_id=namespace_id, id=session_id):
             if not _has_seal(row[:-1], row[-1]):
-                known = dict(zip(SESSION.columns, row, strict=True))
-                where = {name: known[name] for name in ("namespace_id", "id", "version")}
-                self._db.run("drop_former", **where)
+                self._drop_former(row)
+
+    def _drop_former(self, row: Sequence[Any]) -> None:
+        known = dict(zip(SESSION.columns, row, strict=True))
+        where = {name: known[name] for name in ("namespace_id", "id", "version")}
+        self._db.run("drop_former", **where)
 
     def drop_entities_but(
         self, namespace_id: NamespaceId, session_id: str, began: Collection[int]
