@@ -3,8 +3,9 @@
 Ten tenants write, read, list, take snapshots and change states, in turns alone and beside
 one that does everything at once that a server has to outlive: texts that are slow to compare, a
 restore with 36,000 patterns, patterns that make matchers go back, large JSON, imports beyond its
-quota, collections and checks on all threads, streams that nobody reads, endless heads and
-connections that say half of something. Its key has a rate limit, and it is always at it.
+quota, paths of thousands of levels, collections and checks on all threads, streams that nobody
+reads, endless heads and connections that say half of something. Its key has a rate limit, and it is
+always at it.
 
     python bench/soak_hostile_tenant.py [--minutes 10] [--rate 600] [--workers 1] [--only WAY]
         [--snapshots 0] [--rounds 5]
@@ -24,6 +25,7 @@ have nothing else to do.
 
 import argparse
 import asyncio
+import base64
 import json
 import multiprocessing
 import os
@@ -278,6 +280,7 @@ WAYS = {
     "back": 2,
     "floats": 2,
     "import": 2,
+    "deep": 2,
     "collect": 8,
     "verify": 8,
     "snapshot": 8,
@@ -307,6 +310,7 @@ class Hostile:
         )
         self._answers = Counter[int]()
         self._failures = Counter[str]()
+        self._dug = 0
 
     async def run(self, only: str) -> None:
         """Attacks on all ways at once, or on one; tells how it was answered."""
@@ -337,6 +341,7 @@ class Hostile:
             "back": partial(self.ask, "POST", restore, content=back),
             "floats": partial(self.ask, "POST", "/write", content=floats),
             "import": lambda: self.ask("POST", "/v1/import", content=self.drop(400)),
+            "deep": self.dig,
             "collect": partial(self.operate, "collect"),
             "verify": partial(self.operate, "verify"),
             "snapshot": partial(self.ask, "POST", "/v1/snapshots", content=b"{}"),
@@ -356,7 +361,7 @@ class Hostile:
                 body = json.dumps({"path": name, "content": content}).encode()
                 await self.ask("POST", "/write", content=body)
             answer = await self.ask("POST", "/v1/snapshots", content=b"{}")
-            made = answer.json().get("snapshot_id") or answer.json().get("id") if answer else ""
+            made = answer.json()["snapshot_id"] if answer else ""
         return made
 
     async def repeat(self, way: Callable[[], Awaitable[object]]) -> None:
@@ -394,6 +399,22 @@ class Hostile:
         """Yields more than the quota has room for, without saying how much."""
         for _ in range(mebibytes):
             yield b"\0" * MIB
+
+    async def dig(self) -> None:
+        """Writes below thousands of folders, keeps that, and asks for it back."""
+        self._dug += 1
+        root = f"r{self._dug % 20}/"
+        below = [f"{root}{number}{'/d' * 2025}" for number in range(3)]
+        content = base64.b64encode(str(self._dug).encode()).decode()
+        files = json.dumps({"files": [{"path": path, "content": content} for path in below]})
+        if await self.ask("POST", "/v1/files/write_many", content=files.encode()) is None:
+            return
+        kept = await self.ask("POST", "/v1/snapshots", content=b"{}")
+        if kept is not None and kept.is_success:
+            back = json.dumps({"paths": [f"{root}*"]}).encode()
+            await self.ask(
+                "POST", f"/v1/snapshots/{kept.json()['snapshot_id']}/restore", content=back
+            )
 
     async def listen(self) -> None:
         """Begins streams, and reads none."""

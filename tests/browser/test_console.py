@@ -49,12 +49,17 @@ def test_a_key_opens_the_console_and_signing_out_closes_it(
     page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("alert")).to_contain_text("This key is not valid, or no longer.")
     page.get_by_label("API key").fill(server.api_key)
-    session = "**/console/session"
     refused = {"error": {"code": "unknown_host", "message": "not by this name", "suggestion": "Or"}}
-    page.route(session, lambda route: route.fulfill(status=403, json=refused), times=1)
+    answers = iter([{"status": 403, "json": refused}, {"status": 200, "json": {}}])
+
+    def answer(route: Any) -> None:
+        said = next(answers, None) if route.request.method == "POST" else None
+        route.fulfill(**said) if said else route.continue_()
+
+    # One route to the end: a request that is under way when a route goes may never be answered.
+    page.route("**/console/session", answer)
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("not by this name Or")
-    page.route(session, lambda route: route.fulfill(status=200, json={}), times=1)
     page.keyboard.press("Enter")
     expect(page.get_by_role("alert")).to_contain_text("did not keep the cookie")
     page.keyboard.press("Enter")
