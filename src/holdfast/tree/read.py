@@ -30,7 +30,7 @@ def get(source: NodeSource, root: ObjectId, key: bytes) -> bytes | None:
 
 def get_many(source: NodeSource, root: ObjectId, keys: Iterable[bytes]) -> dict[bytes, bytes]:
     """Returns those of the keys that the map has, ascending, with their values."""
-    wanted = sorted(set(keys))
+    wanted = sorted(dict.fromkeys(keys))
     node = get_root(source, root)
     paths = [(node, 0, len(wanted))]
     for level in range(node.level - 1, -1, -1):

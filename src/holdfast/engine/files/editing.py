@@ -79,8 +79,10 @@ class Draft:
         """Looks many keys and the directories above them up at once; of one, what is below it."""
         if len(keys) == 1:
             self._view.ask_under(b"".join(keys) + b"/")
-        wanted = {name for key in keys for name in (key, *ancestors(key))} - self._known.keys()
-        found = self._view.get_many(sorted(wanted))
+        # Nearly sorted as they come, which spares those of thousands of levels most comparisons.
+        names = dict.fromkeys(name for key in sorted(keys) for name in (*ancestors(key), key))
+        wanted = sorted(names.keys() - self._known.keys() if self._known else names)
+        found = self._view.get_many(wanted)
         self._known |= {key: found.get(key) for key in wanted}
 
     def find(self, key: bytes) -> Entry | None:

@@ -261,11 +261,13 @@ def _any(tests: Sequence[Selects]) -> Selects:
 
 def _within(names: set[bytes]) -> Selects:
     """Returns a test for paths: one of these, or below one."""
+    lengths = {len(name) for name in names}
 
     def selects(key: bytes) -> bool:
         end = len(key)
         while end > 0:
-            if key[:end] in names:
+            # A path may have thousands of folders above it: few of them can be one of these.
+            if end in lengths and key[:end] in names:
                 return True
             end = key.rfind(b"/", 0, end)
         return False
