@@ -70,6 +70,9 @@ class Draft:
     def __init__(self, view: View) -> None:
         self._view = view
         self._known: dict[bytes, bytes | None] = {}
+        # The directories above what was looked up last: there may be megabytes of them, and who
+        # knows them need not make and hash them again.
+        self._above: dict[bytes, list[bytes]] = {}
         # Every directory above a key that this draft put: a superset of those that have
         # children in `rows`, so that a path outside it needs no look through the rows.
         self._folders: set[bytes] = set()
@@ -79,8 +82,9 @@ class Draft:
         """Looks many keys and the directories above them up at once; of one, what is below it."""
         if len(keys) == 1:
             self._view.ask_under(b"".join(keys) + b"/")
+        self._above = {key: [*ancestors(key)] for key in sorted(keys)}
         # Nearly sorted as they come, which spares those of thousands of levels most comparisons.
-        names = dict.fromkeys(name for key in sorted(keys) for name in (*ancestors(key), key))
+        names = dict.fromkeys(name for key, above in self._above.items() for name in (*above, key))
         wanted = sorted(names.keys() - self._known.keys() if self._known else names)
         found = self._view.get_many(wanted)
         self._known |= {key: found.get(key) for key in wanted}
@@ -123,7 +127,7 @@ class Draft:
         else:
             self._refuse_to_cover(key, found)
             is_needless = False
-        for folder in ancestors(key):
+        for folder in self._above.get(key) or ancestors(key):
             self._enter(folder, key)
         self.rows[key] = None if is_needless else encode_entry(entry)
 
