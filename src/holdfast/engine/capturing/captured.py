@@ -32,8 +32,8 @@ BUSY_LOOKS: Final = 2
 """The same, while names change and nothing that was seen is missed."""
 
 GLANCES: Final = 5
-"""Times that folders are listed in which something goes on, for each scan of all of them: what goes
-to and fro between two is in neither in every second of these at worst, and hardly in all."""
+"""Times that folders are listed in which something goes on, for each scan of all of them: what is
+moved between two is in neither in every second of these at worst, and hardly in all."""
 
 MOVED: Final = "it was moved each time it was looked at"
 
