@@ -94,6 +94,14 @@ def place_in_memory(home: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
+def tmp_path(request: pytest.FixtureRequest) -> Path:
+    """A directory of the test's own; in memory for tests that are marked so."""
+    is_marked = request.node.get_closest_marker("in_memory") is not None
+    path: Path = request.getfixturevalue("place_in_memory" if is_marked else "tmp_path")
+    return path
+
+
+@pytest.fixture
 def watch() -> Watch:
     """A clock that stands until the test moves it on."""
     return Watch()

@@ -17,6 +17,8 @@ import holdfast
 from holdfast.testing.servers import COMMAND
 from holdfast.testing.shells import environment
 
+pytestmark = pytest.mark.in_memory
+
 _DROP_FROM_BOUNDING_SET = 24
 _READS_EVERYTHING = (1, 2)  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 

@@ -13,6 +13,8 @@ from holdfast.testing.flips import flip_in_file
 from holdfast.testing.servers import COMMAND
 from holdfast.testing.shells import environment
 
+pytestmark = pytest.mark.in_memory
+
 
 class User:
     """Somebody with a vault, and two directories that hold the same."""

@@ -16,6 +16,8 @@ from holdfast.testing.servers import COMMAND
 
 from .test_cli import Done, Session
 
+pytestmark = pytest.mark.in_memory
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Session:

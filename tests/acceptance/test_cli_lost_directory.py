@@ -17,6 +17,8 @@ from holdfast.testing.shells import environment
 
 from .test_cli import Done
 
+pytestmark = pytest.mark.in_memory
+
 FILES = {"readme.md": "hello\n", "src/app.py": "x = 1\n", "src/deep/a.txt": "a\n"}
 
 

@@ -7,6 +7,8 @@ import pytest
 
 from .test_cli import Session, without_rights
 
+pytestmark = pytest.mark.in_memory
+
 
 @pytest.fixture
 def project(tmp_path: Path) -> Session:

@@ -12,6 +12,8 @@ from holdfast.testing.servers import COMMAND
 
 from .test_cli import Session
 
+pytestmark = pytest.mark.in_memory
+
 Tree = dict[str, tuple[str, bytes, bool]]
 """By path: a kind, its content, whether it can be executed."""
 

@@ -2,7 +2,11 @@
 
 from pathlib import Path
 
+import pytest
+
 from .test_cli import Session
+
+pytestmark = pytest.mark.in_memory
 
 
 def test_an_undo_is_shown_before_it_is_done(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ import holdfast
 
 from .test_cli_lost_directory import Shell
 
+pytestmark = pytest.mark.in_memory
+
 FILES = {"f1": "one\n", "f2": "two\n", "f3": "three\n"}
 
 

@@ -13,6 +13,8 @@ from holdfast.testing.flips import flip_in_file
 from .test_cli import Session, without_rights
 from .test_cli_lost_directory import Shell
 
+pytestmark = pytest.mark.in_memory
+
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:

@@ -16,6 +16,8 @@ from holdfast.cli.hooks.process import LONGEST_S
 from holdfast.testing.servers import COMMAND
 from holdfast.testing.shells import environment
 
+pytestmark = pytest.mark.in_memory
+
 Said = dict[str, Any]
 
 

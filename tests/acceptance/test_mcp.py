@@ -25,6 +25,8 @@ from holdfast.mcp.binding import of_directory, of_namespace
 from holdfast.testing.servers import ADMIN_KEY, COMMAND, Server
 from holdfast.testing.shells import environment
 
+pytestmark = pytest.mark.in_memory
+
 TOKEN = "a-token-of-more-than-16"
 TOOLS = {
     *("status", "timeline", "diff", "read_file", "list_files"),

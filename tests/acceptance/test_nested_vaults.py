@@ -22,6 +22,8 @@ from holdfast.errors import CatalogReplaced, DirectoryRefused, Unavailable
 from holdfast.testing.shells import environment
 from holdfast.workspace import scan
 
+pytestmark = pytest.mark.in_memory
+
 COMMAND = str(Path(sys.executable).with_name("holdfast"))
 NOT_FOUND = 3
 

@@ -13,7 +13,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,8 @@ import psycopg
 import pytest
 
 from holdfast.testing.servers import ADMIN_KEY, API_KEY, COMMAND, Server, running_server
+
+pytestmark = pytest.mark.in_memory
 
 MIB = 1 << 20
 PATIENCE_S = 20.0
@@ -328,8 +330,12 @@ def test_an_upload_that_breaks_off_writes_nothing_and_hinders_no_stop(tmp_path: 
 def workers_of(server: Server) -> list[int]:
     assert server.process is not None
     children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
-    pids = [int(pid) for pid in children.read_text().split()]
-    return [pid for pid in pids if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+    found: list[int] = []
+    for pid in children.read_text().split():
+        with suppress(FileNotFoundError, ProcessLookupError):  # It has ended meanwhile.
+            if b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                found.append(int(pid))
+    return found
 
 
 @contextmanager

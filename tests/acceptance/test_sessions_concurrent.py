@@ -22,6 +22,8 @@ from holdfast.errors import NothingToUndo
 from holdfast.model.basics import Plane, Size
 from holdfast.testing.faults import contents
 
+pytestmark = pytest.mark.in_memory
+
 SCRIPT = """
 import json, sys
 from concurrent.futures import ThreadPoolExecutor

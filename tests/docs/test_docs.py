@@ -63,6 +63,8 @@ from holdfast.cli.app import Parser, load
 from holdfast.cli.commands import COMMANDS
 from holdfast.cli.console import Console
 
+pytestmark = pytest.mark.in_memory
+
 EXAMPLES = ROOT / "examples"
 SHOWN = sorted([ROOT / "README.md", *DOCS.rglob("*.md"), *EXAMPLES.glob("*.md")])
 """Pages for users: every block of theirs is done."""

@@ -57,6 +57,8 @@ from holdfast.testing.faults import (
 from holdfast.testing.places import fused_files, touches_files
 from holdfast.testing.postgres import PostgresServer
 
+pytestmark = pytest.mark.in_memory
+
 LIMITS = Limits(inline_bytes=512, free_floor_bytes=0, grace=timedelta(0))
 
 

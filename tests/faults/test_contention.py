@@ -35,6 +35,8 @@ from holdfast.errors import HeadMoved, MergeConflict
 from holdfast.model.basics import Kind, SnapshotInfo
 from holdfast.testing.faults import find_litter
 
+pytestmark = pytest.mark.in_memory
+
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
 THREADS = 10
 ROUNDS = {2: 2, 5: 1}

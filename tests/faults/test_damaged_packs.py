@@ -11,6 +11,8 @@ import holdfast
 from holdfast import Holdfast
 from holdfast.testing.damaged import Kept
 
+pytestmark = pytest.mark.in_memory
+
 LARGE = Random(5).randbytes(600_000)
 SMALL = Random(6).randbytes(2_000)
 """One lies in a pack of its own, the other inside the catalog."""

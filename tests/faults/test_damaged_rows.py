@@ -16,6 +16,8 @@ from holdfast.model.basics import Head, Plane, Size
 from holdfast.testing.damaged import Kept
 from holdfast.testing.flips import flip_in_index
 
+pytestmark = pytest.mark.in_memory
+
 
 def pending(kept: Kept) -> holdfast.Namespace:
     """Returns a namespace with one file in a snapshot and another content of it since."""

@@ -25,6 +25,8 @@ from holdfast.errors import Busy, InvalidValue, NamespaceNotFound
 from holdfast.testing.faults import Fuse, FusedBlobStore, FusedCatalog
 from holdfast.testing.remains import Place
 
+pytestmark = pytest.mark.in_memory
+
 WORD = "xqzjerasedword"
 
 

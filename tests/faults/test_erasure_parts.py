@@ -27,6 +27,8 @@ from holdfast.testing.faults import Fuse, FusedBlobStore, FusedCatalog
 from holdfast.testing.remains import Place
 from holdfast.testing.visitors import Interloper
 
+pytestmark = pytest.mark.in_memory
+
 WORD = "xqzjerasedword"
 USER, OTHER = "user-going", "user-staying"
 

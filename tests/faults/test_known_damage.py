@@ -13,6 +13,8 @@ from holdfast.testing.damaged import Kept
 from holdfast.testing.flips import PostgresFlips, SqliteFlips, fill, look, open_at
 from holdfast.testing.mending import BROKEN, CLEAN, repair_after
 
+pytestmark = pytest.mark.in_memory
+
 OF_ALICE = "number = 2 AND stream = (SELECT id FROM namespaces WHERE name = 'alice')"
 
 

@@ -17,6 +17,8 @@ from holdfast.errors import Damaged, NotFound, RowDamaged
 from holdfast.testing.damaged import Kept
 from holdfast.testing.flips import flip_in_index
 
+pytestmark = pytest.mark.in_memory
+
 Read = Callable[[Holdfast, str], object]
 
 OF_NAMESPACE: dict[str, Read] = {

@@ -16,6 +16,8 @@ from holdfast.errors import Damaged
 from holdfast.testing.damaged import Kept
 from holdfast.testing.flips import flip_in_index
 
+pytestmark = pytest.mark.in_memory
+
 Read = Callable[[Holdfast], object]
 
 OF_NAMESPACE: dict[str, Read] = {

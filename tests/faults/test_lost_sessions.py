@@ -13,6 +13,8 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.errors import Damaged, SessionNotFound
 from holdfast.testing.damaged import Kept
 
+pytestmark = pytest.mark.in_memory
+
 COLUMNS = {
     "namespace_id": 3,
     "is_present": 0,

@@ -33,6 +33,8 @@ from holdfast.testing.damaged import one_of_each
 from holdfast.testing.faults import fuses
 from holdfast.testing.postgres import PostgresServer
 
+pytestmark = pytest.mark.in_memory
+
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 NEWEST = newest_format()
 STATEMENTS = {

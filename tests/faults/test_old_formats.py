@@ -44,6 +44,8 @@ from holdfast.testing.damaged import one_of_each
 from holdfast.testing.faults import fuses
 from holdfast.testing.postgres import PostgresServer
 
+pytestmark = pytest.mark.in_memory
+
 FIXTURE = Path(__file__).with_name("format_15.zip")
 NOW = [each.number for each in load_migrations("sqlite")]
 """The formats that a vault of today has had."""

@@ -42,6 +42,8 @@ from holdfast.testing.faults import (
 )
 from holdfast.testing.postgres import PostgresServer
 
+pytestmark = pytest.mark.in_memory
+
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 KEEP = timedelta(hours=6)
 GRACE = timedelta(minutes=1)

@@ -27,6 +27,8 @@ from holdfast.errors import SessionNotFound
 from holdfast.testing.faults import Fuse, FusedCatalog, fuses, leaves_traces
 from holdfast.testing.postgres import PostgresServer
 
+pytestmark = pytest.mark.in_memory
+
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 LONG = "long enough to be an object of its own " * 100

@@ -13,6 +13,8 @@ import pytest
 
 import holdfast
 
+pytestmark = pytest.mark.in_memory
+
 PROGRAM = """
 import os, signal, sys
 from holdfast.cli.main import main

@@ -19,12 +19,14 @@ from holdfast.entries import Directory, Entry, Inline, InlineTwin, Link
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
 from holdfast.model.basics import Kind, Size, SnapshotInfo
 from holdfast.workspace import guard
+from holdfast.workspace import scan as scanning
 from holdfast.workspace.descent import Descent, open_folder, open_root
+from holdfast.workspace.drafts import Draft, Omitted
 from holdfast.workspace.ignoring import Rules
 from holdfast.workspace.journal import Journal, is_settled, litter_pattern, was_restarted
 from holdfast.workspace.reading import TORN, Unreadable, Vanished, read_all, read_link, read_still
 from holdfast.workspace.resting import Resting
-from holdfast.workspace.scan import Draft, Omitted, Scanner
+from holdfast.workspace.scan import Scanner
 from holdfast.workspace.statindex import Checked, Folder, StatIndex, is_unsure
 from holdfast.workspace.writing import Drifted, Step, Writer
 
@@ -466,6 +468,27 @@ def test_what_is_renamed_between_the_check_and_the_listing_is_looked_at(
     draft = Scanner(root_fd, index, Rules()).scan().drafts[b""]
     assert draft.rows.keys() == {b"new", b"y"}
     assert draft.wanted == {b"new", b"y"}
+
+
+def test_a_change_of_just_before_disturbs_a_look_that_lacks_something(
+    root: Path, root_fd: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root / "a/x/f")
+    put(root / "b/g")
+    index = known_of(root_fd)
+    moved = [(root / name).stat() for name in ("a/x", "a/x/f")]
+    # As if the look had begun in the tick of all that was done here.
+    monkeypatch.setattr(scanning, "floor_ns", lambda: (root / "a").stat().st_ctime_ns - 1)
+    (root / "a/x").rename(root / "b/x")
+    scan = Scanner(root_fd, index, Rules()).scan()
+    assert (scan.missed, scan.is_disturbed) == ({}, False), "it is there"
+    assert Scanner(root_fd, index, Rules(), is_wary=True).scan().is_disturbed
+    (root / "b/x").rename(root.parent / "elsewhere")
+    # The folder that it was known in is older, as if it had gone from there long ago.
+    monkeypatch.setattr(scanning, "floor_ns", lambda: (root / "b").stat().st_ctime_ns - 1)
+    scan = Scanner(root_fd, index, Rules()).scan()
+    assert scan.is_disturbed
+    assert scan.missed.keys() == {(state.st_dev, state.st_ino) for state in moved}
 
 
 def writer_to(root_fd: int, goal: dict[bytes, Entry], index: StatIndex | None = None) -> Writer:

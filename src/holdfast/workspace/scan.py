@@ -23,19 +23,11 @@ from typing import Final, NamedTuple
 
 from holdfast.errors import Unavailable
 from holdfast.workspace.descent import Descent
+from holdfast.workspace.drafts import Draft, Identity, Omitted, find_lost, is_content, row_of
 from holdfast.workspace.guard import A_PACK, A_VAULT, describe_mount, is_pack, is_vault
 from holdfast.workspace.ignoring import IGNORE_FILE, Rules
 from holdfast.workspace.resting import floor_ns
-from holdfast.workspace.statindex import (
-    UNSURE,
-    Checked,
-    Folder,
-    Row,
-    StatIndex,
-    is_unsure,
-    settled,
-    unsure,
-)
+from holdfast.workspace.statindex import Checked, Folder, Row, StatIndex, is_unsure, settled
 from holdfast.workspace.steps import above, split_key
 
 LOOKS: Final = 5
@@ -54,80 +46,6 @@ _SPECIAL: Final = {
 }
 
 
-Identity = tuple[int, int]
-"""Device and inode: what stays when a name changes."""
-
-
-class Omitted(NamedTuple):
-    """Something in a folder that is not captured; an empty name means the folder's content."""
-
-    name: bytes
-    kind: str
-    """`skipped`, `excluded` or `failed`."""
-    reason: str
-
-
-class Draft:
-    """A folder as it is now, until its files are read."""
-
-    __slots__ = ("folders", "omitted", "path", "rows", "state", "unsure", "wanted")
-
-    def __init__(self, path: bytes, state: os.stat_result, *, listed_at_ns: int | None) -> None:
-        self.path = path
-        # Without a moment of listing it is never sure: looked at again each time.
-        ctime_ns = (
-            UNSURE if listed_at_ns is None else settled(state.st_ctime_ns, read_at_ns=listed_at_ns)
-        )
-        self.state = (state.st_mode, state.st_mtime_ns, ctime_ns, state.st_ino, state.st_dev)
-        self.rows: dict[bytes, Row] = {}
-        self.folders: set[bytes] = set()
-        self.wanted: set[bytes] = set()
-        self.unsure: set[bytes] = set()
-        """Of what is wanted, what looks as it did when it was last read, and was unsure then."""
-        self.omitted: list[Omitted] = []
-
-    @classmethod
-    def of(cls, folder: Folder) -> "Draft":
-        """Returns a folder that is known, to change some of its rows."""
-        draft = cls.__new__(cls)
-        draft.path = folder.path
-        draft.state = (folder.mode, folder.mtime_ns, folder.ctime_ns, folder.ino, folder.dev)
-        draft.rows = {row.name: row for row in folder.rows}
-        draft.folders, draft.omitted = set(folder.folders), []
-        draft.wanted, draft.unsure = set(), set()
-        return draft
-
-    def doubt(self) -> None:
-        """Makes the next scan list this folder again."""
-        mode, mtime_ns, _, ino, dev = self.state
-        self.state = (mode, mtime_ns, UNSURE, ino, dev)
-
-    def want(self, row: Row, before: Row | None) -> None:
-        """Asks for something to be read; `before` is what was known of it."""
-        self.wanted.add(row.name)
-        if before == row._replace(ctime_ns=unsure(row.ctime_ns)):
-            self.unsure.add(row.name)
-
-    def key(self, name: bytes) -> bytes:
-        """Returns the path of something in this folder."""
-        return self.path + b"/" + name if self.path else name
-
-    @property
-    def mode(self) -> int:
-        """The folder's own mode."""
-        return self.state[0]
-
-    @property
-    def identity(self) -> Identity:
-        """The folder itself, whatever its name is."""
-        return self.state[4], self.state[3]
-
-    def finish(self) -> Folder:
-        """Returns the folder as the index shall know it."""
-        rows = tuple(self.rows[name] for name in sorted(self.rows))
-        return Folder(self.path, *self.state, rows, tuple(sorted(self.folders)))
-
-
 class Scan(NamedTuple):
     """What is not as it was known."""
 
@@ -137,7 +55,7 @@ class Scan(NamedTuple):
     relisted: set[bytes]
     """Drafts whose names were listed anew: what they omit replaces what was known of that."""
     missed: dict[Identity, bytes]
-    """What was seen under a path and was not there any more when its turn came."""
+    """What was seen or known under a path and was not there any more when its turn came."""
     is_disturbed: bool
     """Whether names changed while we looked: something may be missing that is there."""
 
@@ -170,10 +88,15 @@ class Scanner:
         *,
         litter: re.Pattern[bytes] | None = None,
         doubtful: frozenset[bytes] = frozenset(),
+        is_wary: bool = False,
     ) -> None:
-        """Files that are `doubtful` are to be read, whatever their state says."""
+        """Files that are `doubtful` are to be read, whatever their state says.
+
+        Who `is_wary` is disturbed by a folder that may as well have changed just before.
+        """
         self._root_fd = root_fd
         self._doubtful = doubtful
+        self._is_wary = is_wary
         self._index = index
         self._rules = rules
         self._litter = litter
@@ -187,16 +110,18 @@ class Scanner:
         self._floor_ns, self._begun_ns = floor_ns(), time.time_ns()
         """Stamps of what changed since are no earlier than the first, of before no later than the
         second."""
-        self._inodes: dict[bytes, int] = {}
+        self._listed: dict[bytes, Identity] = {}
         """Of folders that were listed and not looked into yet."""
         self._missed: dict[Identity, bytes] = {}
+        self._is_fresh = False
+        """Whether a folder may have changed since we look, or just before."""
         self._is_disturbed = False
 
     def scan(self, *, only: Iterable[bytes] | None = None, everything: bool = False) -> Scan:
         """Looks at what is known, or at some folders of it, or lists everything anew."""
         with Descent(self._root_fd) as descent:
             if everything or len(self._index) == 0:
-                everything = True
+                everything = self._is_wary = True
                 self._todo = [b""]
             else:
                 checked = self._index.check(self._root_fd, only=only)
@@ -211,6 +136,10 @@ class Scanner:
             while self._todo:
                 self._list(descent, self._todo.pop(), everything=everything)
         self._settle_gone()
+        if self._is_fresh:
+            # Stamps of the tick in which we began are of just before, most of the time: where all
+            # that was known is somewhere, nothing is taken to have left, unless we are wary.
+            self._missed |= find_lost(self._index, self._drafts, self._gone)
         is_disturbed = self._is_disturbed or bool(self._missed)
         return Scan(self._drafts, sorted(self._gone), self._relisted, self._missed, is_disturbed)
 
@@ -290,35 +219,20 @@ class Scanner:
         self._relisted.add(path)
         self._drafts[path] = draft
         if state is not None:
-            self._notice(draft, known, state)
+            self._notice(draft, state)
         self._compare(draft, known, everything=everything)
 
-    def _notice(self, draft: Draft, known: Folder | None, state: os.stat_result) -> None:
+    def _notice(self, draft: Draft, state: os.stat_result) -> None:
         """Takes in whether a folder is the one that was listed, and as it was since we look."""
-        expected = self._inodes.pop(draft.path, state.st_ino)
-        if expected != state.st_ino:
-            self._missed[state.st_dev, expected] = draft.path
+        expected = self._listed.pop(draft.path, draft.identity)
+        if expected != draft.identity:
+            self._missed[expected] = draft.path
         is_older = not is_unsure(settled(state.st_ctime_ns, read_at_ns=self._floor_ns, margin_ns=0))
         if is_older or state.st_ctime_ns > time.time_ns():
             return  # also if a clock that was set back has stamped it, or another machine's
-        gone = self._gone_from(draft, known) if known else {}
-        self._missed |= gone
-        # A stamp between the two is of just before, most of the time: where all that was known to
-        # be there is there, nothing is taken to have left.
-        if gone or len(self._index) == 0 or state.st_ctime_ns > self._begun_ns:
+        self._is_fresh = True
+        if self._is_wary or state.st_ctime_ns > self._begun_ns:
             self._is_disturbed = True
-
-    def _gone_from(self, draft: Draft, known: Folder) -> dict[Identity, bytes]:
-        gone = {
-            (row.dev, row.ino): draft.key(row.name)
-            for row in known.rows
-            if row.name not in draft.rows
-        }
-        for name in set(known.folders) - draft.folders:
-            folder = self._index.find(draft.key(name))
-            if folder is not None:
-                gone[folder.dev, folder.ino] = folder.path
-        return gone
 
     def _take_same(self, path: bytes, known: Folder | None) -> dict[bytes, Row]:
         """Returns the rows of a folder that were looked at a moment ago, and are as they were.
@@ -338,6 +252,8 @@ class Scanner:
         must not be missing from what is found.
         """
         parent, name = above(path), path.rpartition(b"/")[2]
+        if path in self._listed:
+            self._missed[self._listed.pop(path)] = path
         if parent in self._relisted and name not in self._drafts[parent].folders:
             self._gone.add(path)
             return
@@ -391,7 +307,7 @@ class Scanner:
                 draft.omitted.append(Omitted(name, "skipped", foreign))
             else:
                 draft.folders.add(name)
-                self._inodes[key] = state.st_ino
+                self._listed[key] = state.st_dev, state.st_ino
         else:
             draft.rows[name] = row_of(name, state)
 
@@ -462,25 +378,6 @@ class Scanner:
                 return True
             path = above(path)
         return False
-
-
-def row_of(name: bytes, state: os.stat_result) -> Row:
-    """Returns what is to be known of something that is no folder."""
-    return Row(
-        name,
-        state.st_mode,
-        state.st_nlink,
-        state.st_size,
-        state.st_mtime_ns,
-        state.st_ctime_ns,
-        state.st_ino,
-        state.st_dev,
-    )
-
-
-def is_content(mode: int) -> bool:
-    """Says whether something is captured: a file or a link."""
-    return stat.S_ISREG(mode) or stat.S_ISLNK(mode)
 
 
 def _remove_litter(name: bytes, draft: Draft, root_fd: int) -> None:

@@ -36,6 +36,7 @@ from holdfast.errors import TooLarge
 from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.progress import Progress
 from holdfast.workspace.descent import Descent
+from holdfast.workspace.drafts import Draft, Identity, Omitted, is_content, row_of
 from holdfast.workspace.openings import Openings
 from holdfast.workspace.reading import (
     OPEN,
@@ -49,7 +50,7 @@ from holdfast.workspace.reading import (
     read_still,
 )
 from holdfast.workspace.resting import Rest, Resting, tick_s
-from holdfast.workspace.scan import Draft, Identity, Omitted, Scan, is_content, row_of
+from holdfast.workspace.scan import Scan
 from holdfast.workspace.statindex import (
     UNSURE,
     Folder,

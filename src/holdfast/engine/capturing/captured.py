@@ -4,8 +4,12 @@ Folders are looked at one after the other. What is renamed meanwhile can be miss
 its names, so a look that was disturbed is followed by another, which costs what has changed since:
 until one is left alone, which settles it, or enough were made. Then what was missed, is there and
 is in none of them has failed, and is named. What was removed is simply gone.
+
+What was named so is in no index: the next look would not know that it lacks something. So it is
+handed on by device and inode, and missed from the start.
 """
 
+import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
@@ -15,7 +19,9 @@ from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.coverage import Coverage, Omission, Omissions
 from holdfast.engine.core.paths import to_text
 from holdfast.ids import ObjectId
-from holdfast.workspace.scan import Identity, Omitted, Scan
+from holdfast.workspace.drafts import Identity, Omitted
+from holdfast.workspace.resting import tick_s
+from holdfast.workspace.scan import Scan
 from holdfast.workspace.statindex import UNSURE, Folder, StatIndex
 from holdfast.workspace.steps import above
 
@@ -24,6 +30,10 @@ LOOKS: Final = 5
 
 BUSY_LOOKS: Final = 2
 """The same, while names change and nothing that was seen is missed."""
+
+GLANCES: Final = 5
+"""Times that folders are listed in which something goes on, for each scan of all of them: what is
+moved between two is in neither in every second of these at worst, and hardly in all."""
 
 MOVED: Final = "it was moved each time it was looked at"
 
@@ -39,7 +49,8 @@ class Captured(msgspec.Struct, frozen=True):
     rules: bytes
     coverage: Coverage
     missed: Mapping[Identity, bytes] = {}
-    """What was seen under a path and not there any more when its turn came."""
+    """What was seen or known under a path and not there any more when its turn came; once all looks
+    are made, what has failed since it moved."""
     is_disturbed: bool = False
     """Whether names changed meanwhile: something may be missing that is there."""
 
@@ -75,6 +86,7 @@ class Captured(msgspec.Struct, frozen=True):
             earlier=earlier,
             namespace=namespace,
             snapshot=snapshot,
+            missed=self.missed,
         )
 
     def followed_by(self, later: "Captured") -> "Captured":
@@ -91,9 +103,11 @@ class Captured(msgspec.Struct, frozen=True):
             later, last=self.last, changes={**self.changes, **later.changes}, folders=folders
         )
 
-    def failing(self, paths: list[bytes]) -> "Captured":
-        """Returns the same where these paths could not be captured."""
+    def failing(self, moved: Mapping[Identity, bytes]) -> "Captured":
+        """Returns the same where this could not be captured, under the paths at which it was."""
         folders, omitted = dict(self.folders), {**self.omitted}
+        named = {omission.path for omission in self.coverage.failed}
+        paths = [path for path in sorted({*moved.values()}) if to_text(path) not in named]
         index = self.last.index.replacing(self.folders, meta=b"")
         for path in paths:
             around = above(path)
@@ -105,31 +119,52 @@ class Captured(msgspec.Struct, frozen=True):
             omitted[around] = [*omitted.get(around, ()), Omitted(name, "failed", MOVED)]
         failed = [*self.coverage.failed, *(Omission(to_text(path), MOVED) for path in paths)]
         coverage = msgspec.structs.replace(self.coverage, failed=failed)
-        return msgspec.structs.replace(self, folders=folders, omitted=omitted, coverage=coverage)
+        return msgspec.structs.replace(
+            self, folders=folders, omitted=omitted, coverage=coverage, missed=moved
+        )
+
+
+Scans = Callable[[LastLook, frozenset[bytes] | None], Scan]
+"""Looks for what differs from what is known, anywhere or in some folders."""
 
 
 def take_until_still(
-    known: LastLook, take: Callable[[LastLook], Captured], scan: Callable[[LastLook], Scan]
+    known: LastLook, take: Callable[[LastLook], Captured], scan: Scans
 ) -> Captured:
     """Captures what differs from what is known, until nothing moves meanwhile."""
     captured = take(known)
-    missed = dict(captured.missed)
+    missed = {**known.missed, **captured.missed}
+    # Where nothing was known, what was never seen is not missed either.
+    enough = BUSY_LOOKS if len(known.index) else LOOKS
     for number in range(LOOKS):
-        if not captured.is_disturbed or (number >= BUSY_LOOKS and not missed):
+        if not captured.is_disturbed or (number >= enough and not missed):
             return captured
+        # What has disturbed this look is stamped before the next begins.
+        time.sleep(tick_s())
         captured = captured.followed_by(take(captured.settle(known.root)))
         missed |= captured.missed
     if not captured.is_disturbed:
         return captured
     last = captured.settle(known.root)
-    uncaptured = missed.keys() - set(_identities(last.index))
+    uncaptured = frozenset(missed.keys() - set(_identities(last.index)))
+    return captured.failing(_look_for(uncaptured, last, scan))
+
+
+def _look_for(wanted: frozenset[Identity], last: LastLook, scan: Scans) -> Mapping[Identity, bytes]:
+    """Returns what of this is there, under the path at which it was last seen."""
     seen = dict[Identity, bytes]()
-    for _ in range(LOOKS if uncaptured else 0):
-        seen |= {each: path for each, path in _sightings(scan(last)) if each in uncaptured}
-    named = {omission.path for omission in captured.coverage.failed}
-    return captured.failing(
-        [path for path in sorted({*seen.values()}) if to_text(path) not in named]
-    )
+    for _ in range(LOOKS):
+        lively: frozenset[bytes] | None = None
+        for _ in range(GLANCES):
+            if wanted <= seen.keys():
+                return seen
+            scanned = scan(last, lively)
+            seen |= {each: path for each, path in _sightings(scanned) if each in wanted}
+            if lively is None:
+                if not scanned.is_disturbed:
+                    return seen
+                lively = frozenset(path for path in scanned.drafts if last.index.find(path))
+    return seen
 
 
 def _identities(index: StatIndex) -> Iterator[Identity]:

@@ -34,8 +34,8 @@ def capture_folder(
     check_directory(folder, home=None, vault=context.own_folders, force=True)
     rules = Rules(apart=identities(context.own_folders))
 
-    def scan(known: LastLook) -> Scan:
-        return Scanner(root_fd, known.index, rules).scan()
+    def scan(known: LastLook, only: frozenset[bytes] | None = None) -> Scan:
+        return Scanner(root_fd, known.index, rules, is_wary=True).scan(only=only)
 
     def take(known: LastLook) -> Captured:
         scanned = scan(known)

@@ -12,6 +12,7 @@ import msgspec
 from holdfast.engine.core.coverage import Omissions
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP
+from holdfast.workspace.drafts import Identity
 from holdfast.workspace.statindex import Folder, StatIndex
 
 
@@ -29,6 +30,7 @@ class _Meta(msgspec.Struct, array_like=True, frozen=True):
     namespace: int = 0
     based: bytes = b""
     snapshot: str = ""
+    missed: Mapping[Identity, bytes] = {}
 
 
 class LastLook(msgspec.Struct, frozen=True):
@@ -59,6 +61,9 @@ class LastLook(msgspec.Struct, frozen=True):
     since this look; empty if it is the one that the index stands for."""
     snapshot: str = ""
     """The snapshot with which the directory was last captured, or led, as far as is known here."""
+    missed: Mapping[Identity, bytes] = {}
+    """What was there and was not captured since it moved, with the path at which it was last seen:
+    no row knows it, and it is looked for until a look is left alone."""
 
     @property
     def base(self) -> ObjectId:
@@ -94,6 +99,7 @@ class LastLook(msgspec.Struct, frozen=True):
             meta.namespace,
             meta.based,
             meta.snapshot,
+            meta.missed,
         )
 
     def forgotten(self, lost: Sequence[str] | None = None) -> "LastLook":
@@ -155,6 +161,7 @@ class LastLook(msgspec.Struct, frozen=True):
         namespace: int | None = None,
         based: bytes = b"",
         snapshot: str | None = None,
+        missed: Mapping[Identity, bytes] | None = None,
     ) -> "LastLook":
         """Returns the same with some folders, and what they stand for, changed."""
         now = msgspec.structs.replace(
@@ -168,6 +175,7 @@ class LastLook(msgspec.Struct, frozen=True):
             namespace=self.namespace if namespace is None else namespace,
             based=based,
             snapshot=self.snapshot if snapshot is None else snapshot,
+            missed=self.missed if missed is None else missed,
         )
         if not folders and now == self:
             return self
@@ -207,6 +215,7 @@ def _written(look: LastLook, folders: Mapping[bytes, Folder | None] | None = Non
         look.namespace,
         look.based,
         look.snapshot,
+        look.missed,
     )
     index = look.index.replacing(folders or {}, meta=msgspec.msgpack.encode(meta))
     return msgspec.structs.replace(look, index=index)

@@ -18,7 +18,7 @@ from holdfast.ids import ObjectId
 from holdfast.jsontext import is_whole
 from holdfast.model.basics import SnapshotInfo
 from holdfast.tree import NodeSource, get_many
-from holdfast.workspace.scan import Omitted
+from holdfast.workspace.drafts import Omitted
 
 LISTED: Final = 1000
 """Omissions of each kind that a snapshot lists: a rule may exclude a million files. What has

@@ -54,6 +54,7 @@ from holdfast.operations.snapshots import Note
 from holdfast.progress import no_progress
 from holdfast.tree import Applied, apply, get_many
 from holdfast.workspace.descent import Descent
+from holdfast.workspace.drafts import Draft, row_of
 from holdfast.workspace.journal import (
     Record,
     is_settled,
@@ -62,7 +63,6 @@ from holdfast.workspace.journal import (
     mark_of,
     was_restarted,
 )
-from holdfast.workspace.scan import Draft, row_of
 from holdfast.workspace.statindex import Folder, unsure
 from holdfast.workspace.steps import Drifted, Step, above, is_file, split_key
 from holdfast.workspace.writing import Writer

@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Final
 
@@ -248,7 +248,10 @@ class Directory:
             )
             return capture.take(scan, rules=rules.digest)
 
-        captured = take_until_still(self.last, take, lambda known: self._scan(known, rules, None))
+        def scan(known: LastLook, only: frozenset[bytes] | None) -> Scan:
+            return self._scan(known, rules, None, only=only)
+
+        captured = take_until_still(self.last, take, scan)
         if rules.unread:
             coverage = msgspec.structs.replace(captured.coverage, unread_rules=rules.unread)
             captured = msgspec.structs.replace(captured, coverage=coverage)
@@ -368,17 +371,29 @@ class Directory:
             self._openings.settle(IGNORE_FILE, reading.heard)
         return reading.value, ()
 
-    def _scan(self, known: LastLook, rules: Rules, litter: re.Pattern[bytes] | None) -> Scan:
+    def _scan(
+        self,
+        known: LastLook,
+        rules: Rules,
+        litter: re.Pattern[bytes] | None,
+        *,
+        only: frozenset[bytes] | None = None,
+    ) -> Scan:
         index = known.index
         if known.rules != rules.digest or len(index) == 0:
             return Scanner(self.root_fd, index, rules, litter=litter).scan(everything=True)
-        only = None if litter is not None else self._hinted()
-        scan = Scanner(self.root_fd, index, rules, litter=litter, doubtful=self._doubtful).scan(
-            only=only
+        if only is None and litter is None:
+            only = self._hinted()
+        scanner = partial(
+            Scanner,
+            self.root_fd,
+            index,
+            rules,
+            doubtful=self._doubtful,
+            is_wary=known is not self.last or bool(known.missed),
         )
-        if only is not None and scan.has_twins(index):
-            return Scanner(self.root_fd, index, rules, doubtful=self._doubtful).scan()
-        return scan
+        scan = scanner(litter=litter).scan(only=only)
+        return scanner().scan() if only is not None and scan.has_twins(index) else scan
 
     def _hinted(self) -> frozenset[bytes] | None:
         """Returns where something has happened since the last `learn`; None for anywhere."""
