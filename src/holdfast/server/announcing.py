@@ -8,7 +8,7 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -36,27 +36,30 @@ class Running(msgspec.Struct, frozen=True, kw_only=True):
 @contextmanager
 def announced(config: Config, port: int) -> Generator[None]:
     """Lets whoever looks find this server for as long as the block lasts."""
-    folder = config.data / FOLDER
-    folder.mkdir(mode=0o700, exist_ok=True)
-    _tidy(folder)
     told = Running(
         vault=_hash_of(config.location),
         port=port,
         prefix=config.prefix,
         directories=config.directories,
     )
+    folder = config.data / FOLDER
     path = folder / f"{os.getpid()}.json"
-    aside = path.with_suffix(".new")
-    with create(aside) as file:
-        # Before it has its name: whoever finds it finds that somebody holds it.
-        fcntl.flock(file, fcntl.LOCK_EX)
-        file.write(msgspec.json.encode(told))
-        file.flush()
-        aside.replace(path)
+    with ExitStack() as stack:
+        # A disk that takes no writes keeps nobody from serving: it is not found, then.
+        with suppress(OSError):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            _tidy(folder)
+            file = stack.enter_context(create(path.with_suffix(".new")))
+            # Before it has its name: whoever finds it finds that somebody holds it.
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.write(msgspec.json.encode(told))
+            file.flush()
+            path.with_suffix(".new").replace(path)
         try:
             yield
         finally:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
 
 
 def find_running(config: Config) -> list[Running]:
