@@ -133,6 +133,16 @@ class IdMaker:
         random = base64.urlsafe_b64encode(self._randomness(32)).decode("ascii").rstrip("=")
         return f"holdfast-{kind}-{random}"
 
+    def user_code(self) -> str:
+        """Returns a code that a person types: 8 letters, which make no word, of 20.
+
+        Those that are read for one another are not among them.
+        """
+        letters = "BCDFGHJKLMNPQRSTVWXZ"
+        number = int.from_bytes(self._randomness(16)) % len(letters) ** 8
+        drawn = [letters[number // len(letters) ** place % len(letters)] for place in range(8)]
+        return f"{''.join(drawn[:4])}-{''.join(drawn[4:])}"
+
     def branch(self) -> str:
         """Returns a name for a run of turns."""
         return f"branch-{self._tail()}"

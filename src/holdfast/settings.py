@@ -1,12 +1,13 @@
 """What the environment says, and where the vault therefore is: the only reader of it.
 
-For vaults and commands, these matter: `HOLDFAST_DATA` names the vault, or
-`HOLDFAST_DATABASE_URL` the database that it is in and `HOLDFAST_OBJECTS_URL` its packs;
-`XDG_DATA_HOME` and `HOME` say where a user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for
-plain text, `TZ` is the time zone of what is shown, `HOLDFAST_PAGER` or `PAGER` names what shows a
-long text. `HOLDFAST_STAY`, `CI` and `SUDO_UID` say whether a command may leave a process behind,
-`XDG_RUNTIME_DIR` how long. For clients of a server, those of `ClientSettings`; for agents that come
-over HTTP, `HOLDFAST_MCP_TOKEN`. `GIT_*` variables in particular mean nothing here.
+For vaults and commands, these matter: `HOLDFAST_DATA` names the vault, or `HOLDFAST_DATABASE_URL`
+the database that it is in and `HOLDFAST_OBJECTS_URL` its packs; `XDG_DATA_HOME` and `HOME` say
+where a user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for plain text, `TZ` is the time zone
+of what is shown, `HOLDFAST_PAGER` or `PAGER` names what shows a long text. `HOLDFAST_STAY`, `CI`
+and `SUDO_UID` say whether a command may leave a process behind, `XDG_RUNTIME_DIR` how long;
+`DISPLAY` and `WAYLAND_DISPLAY` whether a browser can be opened. For clients of a server, those of
+`ClientSettings`; for agents that come over HTTP, `HOLDFAST_MCP_TOKEN`. `GIT_*` variables in
+particular mean nothing here.
 
 Everything is a function of the mapping that is passed in, so that a process that stays can
 answer for callers with environments of their own. Imports next to nothing: whoever has to know
@@ -56,6 +57,13 @@ def find_pager(environ: Mapping[str, str]) -> str | None:
     """Returns the command that shows long texts on a terminal; None for none."""
     named = environ.get(PAGER, environ.get("PAGER", USUAL_PAGER)).strip()
     return None if named in ("", "cat") or environ.get("TERM") == "dumb" else named
+
+
+def find_opener(environ: Mapping[str, str], *, platform: str = sys.platform) -> str | None:
+    """Returns the command that shows an address in the system's browser; None without a screen."""
+    if platform == "darwin":
+        return "open"
+    return "xdg-open" if environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY") else None
 
 
 USUAL_STAY_S = 600
@@ -230,13 +238,64 @@ def without_password(location: str) -> str:
 
 
 def client_settings(environ: Mapping[str, str]) -> "ClientSettings":
-    """Returns what the environment says to a client of a server."""
+    """Returns what the environment says to a client of a server; else, what `login` has kept.
+
+    A key that was kept is for the one server that it is of, whatever else the environment names.
+    """
+    kept = read_logins(environ)
+    url = environ.get("HOLDFAST_URL") or kept.current or DEFAULT_URL
+    found = kept.servers.get(url.rstrip("/"), {})
     return ClientSettings(
-        url=environ.get("HOLDFAST_URL") or DEFAULT_URL,
-        api_key=environ.get("HOLDFAST_API_KEY") or None,
-        admin_key=environ.get("HOLDFAST_ADMIN_KEY") or None,
-        namespace=environ.get("HOLDFAST_NAMESPACE") or None,
+        url=url,
+        api_key=environ.get("HOLDFAST_API_KEY") or found.get("api_key"),
+        admin_key=environ.get("HOLDFAST_ADMIN_KEY") or found.get("admin_key"),
+        namespace=environ.get("HOLDFAST_NAMESPACE") or found.get("namespace"),
     )
+
+
+class Logins(NamedTuple):
+    """What `login` has kept."""
+
+    current: str | None
+    """The server that somebody has signed in to last."""
+    servers: dict[str, dict[str, str]]
+    """By server: `api_key`, `admin_key`, `namespace`, and whose they are."""
+
+    def __repr__(self) -> str:
+        # Without the keys: what is printed ends up in logs.
+        return f"Logins(current={self.current!r}, servers={[*self.servers]})"
+
+
+def logins_file(environ: Mapping[str, str], *, platform: str = sys.platform) -> str:
+    """Returns where `login` keeps the keys of servers."""
+    named = environ.get("XDG_CONFIG_HOME", "")
+    if not os.path.isabs(named):
+        library = os.path.join("Library", "Application Support")
+        named = os.path.join(expand("~", environ), library if platform == "darwin" else ".config")
+    return os.path.join(named, "holdfast", "logins.json")
+
+
+def read_logins(environ: Mapping[str, str]) -> Logins:
+    """Returns what `login` has kept.
+
+    Nothing, if the file is not its reader's alone: whoever else can write to it could have a key
+    sent elsewhere.
+    """
+    import json  # noqa: PLC0415 - for clients of servers alone
+
+    try:
+        with open(logins_file(environ), "rb") as file:
+            found = os.fstat(file.fileno())
+            if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+                return Logins(None, {})
+            kept = json.load(file)
+        servers = {
+            str(url): {str(name): str(each) for name, each in own.items()}
+            for url, own in kept["servers"].items()
+        }
+        return Logins(kept.get("current") and str(kept["current"]), servers)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return Logins(None, {})
 
 
 def mcp_token(environ: Mapping[str, str]) -> str | None:

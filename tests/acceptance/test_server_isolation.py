@@ -22,7 +22,10 @@ import holdfast
 from holdfast.server.app import VERDICTS
 from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
 
-PUBLIC = {"/", "/health", "/health/ready", "/health/live", "/metrics", "/openapi.json"}
+WAITING = {"/v1/auth/device/start", "/v1/auth/device/poll"}
+"""For programs that have no key yet."""
+
+PUBLIC = {"/", "/health", "/health/ready", "/health/live", "/metrics", "/openapi.json", *WAITING}
 EVERYBODY = {"/v1/me", "/v1/dashboard/stats"}
 SESSION = "/console/session"
 """For browsers: a key opens nothing there."""
@@ -37,6 +40,10 @@ FEEDS = {"/v1/workspaces/{workspace_id}/events", *STREAMS}
 
 BODIES: dict[str, Any] = {
     "POST /console/session": {"link": "none"},
+    "POST /v1/auth/device/poll": {"device_code": "none"},
+    "POST /v1/workspaces/{workspace_id}/logins/find": {"user_code": "AAAA-AAAA"},
+    "POST /v1/workspaces/{workspace_id}/logins/approve": {"user_code": "A", "name": "another"},
+    "POST /v1/workspaces/{workspace_id}/logins/deny": {"user_code": "AAAA-AAAA"},
     "POST /v1/workspaces/{workspace_id}/keys": {"name": "another"},
     "POST /write": {"path": "theirs.txt", "content": "theirs"},
     "POST /delete": {"path": "nothing.txt"},

@@ -7,6 +7,7 @@ write other programs' settings and ask no server anything.
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
 import threading
@@ -23,6 +24,7 @@ import pytest
 from trove_sdk import TroveAdminClient, TroveClient, WebhookEvent, verify_webhook
 from trove_sdk.cli import _build_root as build_root
 
+import holdfast
 from holdfast.testing.servers import Server
 
 TROVE = Path(sys.executable).with_name("trove")
@@ -403,19 +405,40 @@ def test_every_command_works(shell: Shell, command: str) -> None:
     USES[command](shell)
 
 
-def test_a_browser_login_says_what_to_do_instead(shell: Shell) -> None:
+@pytest.mark.parametrize("decision", ["approve", "deny"])
+def test_a_person_signs_the_program_in_through_a_browser(shell: Shell, decision: str) -> None:
     leader, follower = pty.openpty()
-    try:
-        done = subprocess.run(
-            [TROVE, "login", "--base-url", shell.server.url],
-            stdin=follower,
-            capture_output=True,
-            env=shell.environ,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-    finally:
-        os.close(leader)
-        os.close(follower)
-    assert done.returncode == 1
-    assert b"Pass --api-key" in done.stderr
+    # No browser: a person reads the code, and opens the address.
+    environ = {**shell.environ, "BROWSER": "/bin/true"}
+    with subprocess.Popen(
+        [TROVE, "login", "--base-url", shell.server.url],
+        stdin=follower,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environ,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            said = ""
+            while (code := re.search(r"Code: (\S+)\s+URL:  (\S+)\n", said)) is None:
+                said += (line := process.stdout.readline())
+                assert line, said
+            assert code[2] == f"{shell.server.url}/console/device#code={code[1]}"
+            with holdfast.AdminClient(shell.server.admin_key, url=shell.server.url) as boss:
+                assert boss.logins.find(code[1]).client.startswith("python-httpx/")
+                if decision == "approve":
+                    boss.logins.approve(code[1], "trove on a laptop", namespace=shell.namespace)
+                else:
+                    boss.logins.deny(code[1])
+            out, err = process.communicate(timeout=PATIENCE_S)
+        finally:
+            process.kill()
+            os.close(leader)
+            os.close(follower)
+    if decision == "deny":
+        assert (process.returncode, "denied" in err) == (1, True)
+        return
+    assert (process.returncode, f"namespace={shell.namespace}" in out) == (0, True)
+    assert "trove on a laptop" in shell.run("whoami")
+    assert "(empty)" in shell.run("ls")

@@ -31,7 +31,7 @@ from holdfast.model.basics import Size
 from holdfast.model.changes import Change, Changes, MergeResult, Restored
 from holdfast.model.files import FileInfo
 from holdfast.model.upkeep import Collected, Fault, Verified
-from holdfast.sdk.groups.operators import Keys, Namespaces, Webhooks
+from holdfast.sdk.groups.operators import Keys, Logins, Namespaces, Webhooks
 from holdfast.store import Reader, interpreted
 
 HEADING = re.compile(r"^(#+) (.+)$", re.MULTILINE)
@@ -348,7 +348,7 @@ def test_the_reference_says_what_clients_lack() -> None:
 def test_the_reference_names_all_that_operators_can_do() -> None:
     section = section_of(CLIENT, "Operators")
     rows = rows_of(section)
-    groups = {"keys", "webhooks", "namespaces", "erasures", "events"}
+    groups = {"keys", "logins", "webhooks", "namespaces", "erasures", "events"}
     assert set(rows) == (public_names(holdfast.AdminClient) | groups) - {"sender", "above"}
     missing: list[str] = []
     for name, row in rows.items():
@@ -358,10 +358,11 @@ def test_the_reference_names_all_that_operators_can_do() -> None:
     assert missing == []
 
 
-@pytest.mark.parametrize("name", ["keys", "webhooks", "namespaces"])
+@pytest.mark.parametrize("name", ["keys", "logins", "webhooks", "namespaces"])
 def test_the_reference_names_the_methods_of_operators_groups(name: str) -> None:
     row = rows_of(section_of(CLIENT, "Operators"))[name]
-    kind = {"keys": Keys, "webhooks": Webhooks, "namespaces": Namespaces}[name]
+    kinds = {"keys": Keys, "logins": Logins, "webhooks": Webhooks, "namespaces": Namespaces}
+    kind = kinds[name]
     assert [
         each for each in public_names(kind) - {"sender", "above"} if f"`{each}`" not in row
     ] == []

@@ -49,6 +49,7 @@ VENDORS = "a word of another vendor's client, which has its own"
 SAME = "another way to what a method does already"
 WATCHED = "for what looks after the process: balancers, dashboards, monitors"
 BROWSERS = "for people in a browser, who have no key at hand"
+UNKNOWN = "for programs that have no key yet: `holdfast.sdk.login`"
 
 WITHOUT_METHOD: dict[str, str] = {
     "GET /": WATCHED,
@@ -59,6 +60,8 @@ WITHOUT_METHOD: dict[str, str] = {
     "GET /console/session": BROWSERS,
     "POST /console/session": BROWSERS,
     "DELETE /console/session": BROWSERS,
+    "POST /v1/auth/device/start": UNKNOWN,
+    "POST /v1/auth/device/poll": UNKNOWN,
     "POST /exec": VENDORS,
     "POST /v1/exec": VENDORS,
     "POST /write": VENDORS,

@@ -30,7 +30,7 @@ from holdfast.model.basics import BESIDE, Head, Size, SnapshotInfo, Tenant
 from holdfast.model.entities import EntityRow
 from holdfast.model.erasures import ErasureRow
 from holdfast.model.events import EventRow, UnnumberedRow
-from holdfast.model.keys import Key, SignIn
+from holdfast.model.keys import Key, Login, SignIn
 from holdfast.model.memories import MemoryRow
 from holdfast.model.replies import Reply
 from holdfast.model.sessions import BranchRow, SessionRow, TurnRow, VersionRow
@@ -446,6 +446,7 @@ MEMORY: Final = Record(
 ENTITY: Final = Record("entity", EntityRow, sealed=True)
 KEY: Final = Record("key", Key, sealed=True)
 SIGN_IN: Final = Record("sign_in", SignIn)
+LOGIN: Final = Record("login", Login)
 WEBHOOK: Final = Record("webhook", Webhook, sealed=True)
 # Who has a delivery in hand changes without a look at the rest.
 DELIVERY: Final = Record("delivery", Delivery, sealed=True, loose=["claimed_until"])
@@ -480,6 +481,7 @@ RECORDS: Final[Mapping[str, Record[Any]]] = {
         ENTITY,
         KEY,
         SIGN_IN,
+        LOGIN,
         WEBHOOK,
         DELIVERY,
         TASK,

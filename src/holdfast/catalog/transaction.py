@@ -16,6 +16,7 @@ from holdfast.catalog.erasures import ErasureQueries
 from holdfast.catalog.events import EventQueries
 from holdfast.catalog.formers import FormerQueries
 from holdfast.catalog.keys import KeyQueries
+from holdfast.catalog.logins import LoginQueries
 from holdfast.catalog.memories import MemoryQueries
 from holdfast.catalog.mending import MendingQueries
 from holdfast.catalog.namespaces import NamespaceQueries
@@ -47,6 +48,7 @@ class Transaction(
     MemoryQueries,
     KeyQueries,
     SignInQueries,
+    LoginQueries,
     EventQueries,
     WebhookQueries,
     TaskQueries,

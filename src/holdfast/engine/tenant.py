@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.engine.attended import Attended
 from holdfast.engine.audit import health
 from holdfast.engine.audit.chains import verify_audit
 from holdfast.engine.audit.export import export_audit
@@ -35,6 +36,7 @@ from holdfast.engine.objects.retired import retired_bytes
 from holdfast.engine.objects.trust import find_lost_packs
 from holdfast.engine.planes.handle import Handle, check_name, check_namespace
 from holdfast.engine.tenancy.keys import Keys
+from holdfast.engine.tenancy.logins import Logins
 from holdfast.engine.tenancy.webhooks import Webhooks
 from holdfast.engine.timeline.retention import apply_all
 from holdfast.engine.upkeep.collect import collect
@@ -95,6 +97,7 @@ class TenantVault:
 
     traces = cached_property(lambda self: WorkspaceTraces(self._context, self._tenant.id))
     keys = cached_property(lambda self: Keys(self._context, self._tenant.id))
+    logins = cached_property(lambda self: Logins(self._context, self._tenant))
     erasures = cached_property(lambda self: Erasures(self._context, self._tenant))
     events = cached_property(lambda self: Events(self._context, self._tenant.id))
     replies = cached_property(lambda self: Replies(self._context))
@@ -188,6 +191,12 @@ class TenantVault:
         path = Path(directory).expanduser()
         found = Attachments(self._context, self._tenant.id).find(path)
         return None if found is None else self._open_workspace(found)
+
+    def attended(self, namespace: str) -> Attended | None:
+        """Returns the directory that is attached to a namespace, to be asked through that."""
+        found = (each for each in self.workspaces() if each.namespace == namespace)
+        chosen = next(found, None)
+        return None if chosen is None else Attended(self._handle(namespace), chosen)
 
     def workspaces(self) -> list[Attachment]:
         """Returns the directories that are attached, by path."""

@@ -21,6 +21,7 @@ from holdfast.engine.planes.handle import check_name
 from holdfast.engine.sessions.lapsing import end_lapsed
 from holdfast.engine.tasks.schedules import run_due
 from holdfast.engine.tenancy.keys import Bearers, record_uses
+from holdfast.engine.tenancy.logins import DeviceLogins
 from holdfast.engine.tenancy.outbox import RETRIES_S, Outbox
 from holdfast.engine.tenancy.signins import SignIns
 from holdfast.engine.tenant import TenantVault
@@ -55,6 +56,11 @@ class Holdfast(TenantVault):
     def sign_ins(self) -> SignIns[TenantVault]:
         """Who is signed in to the console of a server of this vault."""
         return SignIns(self._context, self._tenant.id, self._bearers)
+
+    @cached_property
+    def device_logins(self) -> DeviceLogins:
+        """Programs that wait for a person to sign them in."""
+        return DeviceLogins(self._context)
 
     def tenant(self, name: str) -> TenantVault:
         """Returns a tenant's part of the vault; makes it on first use."""
@@ -104,6 +110,7 @@ class Holdfast(TenantVault):
             self.outbox().purge,
             self.replies.purge,
             self.sign_ins.purge,
+            self.device_logins.purge,
         ]
         for each in found.sound:
             tenant = TenantVault(self._context, each)

@@ -44,7 +44,7 @@ from holdfast.engine.tasks.prompts import Prompts
 from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline import undo
 from holdfast.engine.timeline.diff import collect_changes
-from holdfast.engine.timeline.selection import select
+from holdfast.engine.timeline.selection import Selection, select
 from holdfast.engine.timeline.takeback import check_choice, take_back
 from holdfast.engine.timeline.takeback_many import take_back_since
 from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
@@ -206,19 +206,24 @@ class Workspace(Looks):
         first, by `rules` if they are told; with `drift="refuse"` it is an error instead. What
         cannot be captured and would be lost is an error unless `force`.
         """
+        chosen = select(paths=wanted.paths, names=wanted.names, except_=wanted.except_)
+        return self._restore(wanted, chosen, lambda: self._check_drift(wanted.drift))
+
+    def _restore(
+        self, wanted: RestoreOfDirectory, selection: Selection, check: Callable[[], None]
+    ) -> Restored:
+        """Does so, unless what is checked before anything is kept says otherwise."""
         if wanted.keep is not None:
-            return self._restore_beside(wanted)
-        selection = select(paths=wanted.paths, names=wanted.names, except_=wanted.except_)
-        dry_run, limit = wanted.dry_run, wanted.limit
+            return self._restore_beside(wanted, check)
+        note, limit, dry_run = Note(reason=wanted.reason), wanted.limit, wanted.dry_run
         with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(wanted.rules):
             target = self.namespace.get_snapshot(wanted.snapshot)
-            note = Note(reason=wanted.reason)
             if dry_run or selection.is_literal or selection.sought:
                 # A choice that cannot be is refused before anything is kept.
                 seen = preview(self._attached, target, selection=selection, limit=limit)
                 if dry_run:
                     return seen
-            self._check_drift(wanted.drift)
+            check()
             follower = Follower(
                 self._directory, force=wanted.force, target=target, progress=wanted.progress
             )
@@ -237,16 +242,15 @@ class Workspace(Looks):
         with self._exclusive():
             return enter(self._attached, target, left=left, limit=limit, progress=progress)
 
-    def _restore_beside(self, wanted: RestoreOfDirectory) -> Restored:
+    def _restore_beside(self, wanted: RestoreOfDirectory, check: Callable[[], None]) -> Restored:
         """Takes back what tasks changed since a snapshot, and keeps what others did."""
-        note, limit = Note(reason=wanted.reason), wanted.limit
-        dry_run = wanted.dry_run
+        note, limit, dry_run = Note(reason=wanted.reason), wanted.limit, wanted.dry_run
         with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(wanted.rules):
             target = self.namespace.get_snapshot(wanted.snapshot)
             if dry_run:
                 seen = Glance(self._directory).at(self._plain)
                 return take_back_since(seen, target, dry_run=True, limit=limit)
-            self._check_drift(wanted.drift)
+            check()
             follower = Follower(self._directory, force=wanted.force, progress=wanted.progress)
             return self._led(
                 lambda handle, _: take_back_since(

@@ -27,6 +27,7 @@
     │   ├── TaskNotFound
     │   ├── ScheduleNotFound
     │   ├── KeyNotFound
+    │   ├── LoginNotFound
     │   ├── WebhookNotFound
     │   └── NothingToUndo
     ├── Conflict            the world moved or disagrees: read again, then decide
@@ -160,6 +161,7 @@ from holdfast.errors.limits import (
 from holdfast.errors.missing import (
     EntityNotFound,
     KeyNotFound,
+    LoginNotFound,
     MemoryNotFound,
     NameNotFound,
     NamespaceNotFound,
@@ -208,6 +210,7 @@ __all__ = [
     "KeyNotFound",
     "LastAdminKey",
     "LimitExceeded",
+    "LoginNotFound",
     "MemoryNotFound",
     "MergeConflict",
     "NameNotFound",

@@ -167,6 +167,17 @@ class KeyNotFound(NotFound):
         self.key_id = key_id
 
 
+class LoginNotFound(NotFound):
+    """No program that waits to be signed in shows this code, or it waits no more."""
+
+    code = "login_not_found"
+    hint = "Look at the code again; one is good for ten minutes, and for one decision."
+
+    def __init__(self, user_code: str) -> None:
+        super().__init__(f"no program that waits shows the code {shorten(user_code)}")
+        self.user_code = user_code
+
+
 class WebhookNotFound(NotFound):
     """No webhook, or no delivery of one, with this id."""
 

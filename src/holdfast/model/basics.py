@@ -337,6 +337,8 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     size: Annotated[Size, FLAT]
     position: SnapshotId | None
     """The snapshot that the head stands on; None if there is none, or it is gone."""
+    directory: str | None = None
+    """The attached directory that is looked at, and moves with it; None for the files alone."""
 
 
 class Timeline(list[SnapshotInfo]):

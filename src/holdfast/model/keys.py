@@ -116,6 +116,48 @@ class SignIn(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.created_at + LONGEST, self.seen_at + IDLE)
 
 
+WAITS: Final = timedelta(minutes=10)
+"""How long a program waits for a person to sign it in."""
+
+
+class Login(msgspec.Struct, frozen=True, kw_only=True):
+    """A program that waits for a person to sign it in, and what was decided."""
+
+    device_hash: bytes
+    user_hash: bytes
+    """Of what the program asks by, and of what the person types."""
+    client: str
+    address: str
+    created_at: datetime
+    tenant_id: TenantId | None = None
+    decided_by: str | None = None
+    """The id of the operator's key that decided; None while nobody has."""
+    is_denied: bool = False
+    name: str | None = None
+    scope: Scope | None = None
+    namespace: str | None = None
+    expires_in: int | None = None
+    """The key that is made when the program asks again: for how many seconds."""
+
+    @property
+    def ends_at(self) -> datetime:
+        """When it is over, decided or not."""
+        return self.created_at + WAITS
+
+
+class WaitingLogin(msgspec.Struct, frozen=True, kw_only=True):
+    """A program that waits for a person to sign it in, as that person sees it."""
+
+    user_code: str
+    """What it shows: whoever started it sees the same."""
+    client: str
+    """What it says that it is."""
+    address: str
+    """Where it asks from."""
+    started_at: datetime
+    expires_at: datetime
+
+
 class KeyUse(msgspec.Struct, frozen=True):
     """How often a key was used lately, and when last."""
 

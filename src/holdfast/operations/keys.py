@@ -14,7 +14,7 @@ _KEYS: Final = f"{WORKSPACE}/keys"
 LONGEST: Final = timedelta(days=36_500)
 MOST_REQUESTS: Final = 1_000_000_000
 
-_Term = Annotated[timedelta, msgspec.Meta(gt=0, le=int(LONGEST.total_seconds()))]
+Term = Annotated[timedelta, msgspec.Meta(gt=0, le=int(LONGEST.total_seconds()))]
 _Rate = Annotated[int, msgspec.Meta(ge=1, le=MOST_REQUESTS)]
 
 
@@ -38,7 +38,7 @@ class CreateKey(
     namespace: str | None = None
     admin: bool = False
     add_only: bool = False
-    expires_in: _Term | None = None
+    expires_in: Term | None = None
     rate_limit: _Rate | None = None
 
 

@@ -26,7 +26,14 @@ from holdfast.sdk.calls import Async, Call, Download, F, Group, Sender, Sync, do
 from holdfast.sdk.client import Awaiting, Waiting
 from holdfast.sdk.content import Target
 from holdfast.sdk.groups.events import Events
-from holdfast.sdk.groups.operators import Erasures, Keys, Namespaces, Webhooks, WorkspaceTraces
+from holdfast.sdk.groups.operators import (
+    Erasures,
+    Keys,
+    Logins,
+    Namespaces,
+    Webhooks,
+    WorkspaceTraces,
+)
 from holdfast.sdk.lines import ReachWorkspace, line_to
 from holdfast.sdk.reading import whole
 
@@ -41,6 +48,7 @@ class Operator(Group[F]):
         super().__init__(sender)
         self.above = {"workspace_id": workspace_id}
         self.keys: Keys[F] = Keys(sender, workspace_id=workspace_id)
+        self.logins: Logins[F] = Logins(sender, workspace_id=workspace_id)
         self.webhooks: Webhooks[F] = Webhooks(sender, workspace_id=workspace_id)
         self.namespaces: Namespaces[F] = Namespaces(sender, workspace_id=workspace_id)
         self.erasures: Erasures[F] = Erasures(sender, workspace_id=workspace_id)

@@ -93,7 +93,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 def line_to(given: ReachNamespace | ReachWorkspace) -> Line:
     """Returns the way to a server; what is not given, the environment says."""
     found = client_settings(process_environ())
-    base = _checked_url((found.url if given.url is None else given.url).rstrip("/"))
+    base = checked_url((found.url if given.url is None else given.url).rstrip("/"))
     if not 0 < given.timeout_s <= LONGEST_TIMEOUT_S or (given.retries or 0) < 0:
         message = f"timeout_s is above 0 and at most {LONGEST_TIMEOUT_S}, retries 0 or more"
         raise InvalidValue(message)
@@ -128,7 +128,8 @@ def line_to(given: ReachNamespace | ReachWorkspace) -> Line:
     return line if named is None else naming(line, named)
 
 
-def _checked_url(url: str) -> str:
+def checked_url(url: str) -> str:
+    """Returns a server's URL; raises `InvalidValue` for what is none."""
     if not url.startswith(("http://", "https://")):
         message = f"a server's URL begins with http:// or https://, not {url[:20]!r}"
         raise InvalidValue(message)

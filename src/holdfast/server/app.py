@@ -30,6 +30,7 @@ from holdfast.server.compat.statebase.failures import Phrasing
 from holdfast.server.config import Config, configure
 from holdfast.server.connections import Connection
 from holdfast.server.counting import MOST_VALUES
+from holdfast.server.directories import Directories
 from holdfast.server.failures import Rephrase, answer_to, say_plainly
 from holdfast.server.observing import Observer, log_to, request_id_of, tracer
 from holdfast.server.openapi import describe
@@ -40,7 +41,8 @@ from holdfast.server.rates import Rates, Refusing
 from holdfast.server.requests import Request, Services
 from holdfast.server.responses import Response, Stream
 from holdfast.server.room import Room
-from holdfast.server.routes import console
+from holdfast.server.routes import console, logins
+from holdfast.server.routing import Route
 from holdfast.server.stopping import Stopping, stop_with_parent
 from holdfast.server.streams import Streams
 from holdfast.server.table import Entry, Group, Table
@@ -71,10 +73,10 @@ class Speaking(Connection):
 
 def create() -> App:
     """Returns the application that the environment describes: what a worker process serves."""
-    log_to(sys.stderr)
+    config = configure(process_environ())
+    log_to(sys.stderr, logs_requests=config.logs_requests)
     stop_with_parent()
     sys.setswitchinterval(SWITCH_S)
-    config = configure(process_environ())
     texts = TextProcesses()
     app = make_app(config, open_vault(config, unify=texts.unify), texts)
     # What is there from the start stays: Python's collector need not look at it again and again,
@@ -110,9 +112,11 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
     threads = Threads(pace)
     sender = Sender(allow_private=config.allow_private_webhooks)
     browsers = Browsers(config, vault.sign_ins) if config.console else None
+    directories = Directories(vault) if config.directories else None
     record = partial(_record, vault, rates, browsers)
     jobs = _jobs(config, vault, record, sender, stopping, pace=pace)
-    table = Table(_groups(config, browsers), VERDICTS)
+    people = [] if browsers is None else _of_people(config, browsers, vault)
+    table = Table([*_groups(config), Group(people, _SIGN_IN_BYTES)], VERDICTS)
     services = Services(
         config=config,
         ping=vault.tenants,
@@ -121,12 +125,16 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
         sign=trove.sign,
         is_stopping=stopping.is_set,
         room=Room(config),
-        # Where rows or packs are elsewhere, the loop would wait for a network.
-        turns=Turns(0 if config.database_url or config.objects_url else AT_ONCE),
+        # Where rows or packs are elsewhere, the loop would wait for a network; or for a directory.
+        turns=Turns(
+            0 if config.database_url or config.objects_url or config.directories else AT_ONCE
+        ),
         document=cache(partial(describe, table)),
     )
     waits = config.database_url is not None
-    admission = Admission(vault, rates.count, threads, browsers=browsers, waits=waits)
+    admission = Admission(
+        vault, rates.count, threads, browsers=browsers, directories=directories, waits=waits
+    )
     app = Application(
         table,
         services,
@@ -135,7 +143,7 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
         observer=Observer(rates, statebase.headers),
         rephrase=Phrasing(config.validation_status),
         lifespans=[
-            partial(_closing, vault, record, texts),
+            partial(_closing, vault, record, texts, directories),
             threads.running,
             stopping.watching,
             Loops(jobs, stopping).running,
@@ -144,14 +152,21 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
     return Prefixed(app, config.prefix) if config.prefix else app
 
 
-def _groups(config: Config, browsers: Browsers | None) -> list[Group]:
+def _of_people(config: Config, browsers: Browsers, vault: Holdfast) -> list[Route]:
+    """Returns what is there where people can sign in."""
+    return [
+        *console.make_routes(browsers, config.prefix),
+        *logins.make_routes(browsers, vault.device_logins),
+    ]
+
+
+def _groups(config: Config) -> list[Group]:
     """Returns all routes, by how they come to their namespace and how large a body they take."""
     own = {path for route in routes.defaulted() for path in route.paths}
     spoken = statebase.all_routes(routes.defaulted(statebase.DIALECT))
     ours = [route for route in spoken if own >= {*route.paths}]
     theirs = [route for route in spoken if route not in ours]
     states, default = config.max_state_bytes, config.default_namespace
-    people = [] if browsers is None else console.make_routes(browsers, config.prefix)
     return [
         Group(routes.NAMED, config.max_body_bytes, is_ours=True),
         Group(routes.WITH_VALUES, states, is_ours=True),
@@ -160,7 +175,6 @@ def _groups(config: Config, browsers: Browsers | None) -> list[Group]:
         Group(theirs, states, default),
         Group(trove.ROUTES, config.max_body_bytes),
         Group(trove.WITH_TEXTS, config.max_text_bytes),
-        Group(people, _SIGN_IN_BYTES),
     ]
 
 
@@ -216,13 +230,18 @@ class Prefixed:
 
 @asynccontextmanager
 async def _closing(
-    vault: Holdfast, record: Callable[[], None], texts: TextProcesses
+    vault: Holdfast,
+    record: Callable[[], None],
+    texts: TextProcesses,
+    directories: Directories | None,
 ) -> AsyncGenerator[None]:
     try:
         yield
     finally:
         with suppress(HoldfastError):  # A database that is away keeps nobody from stopping.
             record()
+        if directories is not None:
+            directories.close()
         vault.close()
         texts.close()
 

@@ -56,6 +56,20 @@ class Browsers:
         scheme, host = self._called(request)
         _check_from_here(request, f"{scheme}://{host}")
 
+    def address(self, request: Request) -> str:
+        """Returns where a person finds this server, as whoever asks calls it.
+
+        If that is a name under which nobody can sign in, another that is listed; `UnknownHost` is
+        raised where there is none.
+        """
+        try:
+            scheme, host = self._called(request)
+        except UnknownHost:
+            if not self._schemes:
+                raise
+            host, scheme = next(iter(self._schemes.items()))
+        return f"{scheme}://{host}{self._path.rstrip('/')}"
+
     def cookie(self, request: Request, token: str | None) -> str:
         """Returns the header that gives a browser its token; with none, takes it away."""
         scheme, _ = self._called(request)

@@ -32,6 +32,7 @@ from holdfast.running import Door
 from holdfast.server.asgi import Header
 from holdfast.server.browsers import Browsers
 from holdfast.server.config import Config
+from holdfast.server.directories import Directories
 from holdfast.server.problems import (
     Forbidden,
     MissingKey,
@@ -75,10 +76,11 @@ class Admission:
         threads: Threads,
         *,
         browsers: Browsers | None = None,
+        directories: Directories | None = None,
         waits: bool,
     ) -> None:
         self._vault, self._count, self._waits = vault, count, waits
-        self._browsers = browsers
+        self._browsers, self._directories = browsers, directories
         self._threads, self._strangers = threads, Seat(STRANGERS, threads)
         self._known = dict[bytes, str]()
         """The tenants of keys that were valid when they were last looked up."""
@@ -119,7 +121,7 @@ class Admission:
         vault, key = _chosen(found, entry.route.who)
         assert self._browsers is not None  # noqa: S101 - it has found the token
         self._browsers.note(found.sign_in)
-        return Caller(key, vault, lambda: find(token) is not None)
+        return Caller(key, vault, lambda: find(token) is not None, self._directories)
 
     async def _look(
         self, find: Callable[[str], T | None], secret: str, whose: Callable[[T], TenantVault]

@@ -72,6 +72,10 @@ class Config:
     """Whether this server also delivers webhooks, keeps schedules and collects."""
     console: bool = True
     """Whether it hands out the console, and lets people sign in to it."""
+    directories: bool = False
+    """Whether people in the console see attached directories as they are, and move them."""
+    logs_requests: bool = True
+    """Whether every request has its line in the log, or only what went wrong."""
     console_hosts: tuple[str, ...] = ()
     """By what other names than those of this machine itself: `https://holdfast.example.com`."""
 
@@ -286,6 +290,8 @@ VARIABLES: Final = (
     Variable("grace_s", "HOLDFAST_STOP_SECONDS", _number),
     Variable("works", "HOLDFAST_WORKS", _is_not_off, _shown_switch),
     Variable("console", "HOLDFAST_CONSOLE", _is_not_off, _shown_switch),
+    Variable("directories", "HOLDFAST_DIRECTORIES", _is_on, _shown_if_on),
+    Variable("logs_requests", "HOLDFAST_LOG_REQUESTS", _is_not_off, _shown_switch),
     Variable("console_hosts", "HOLDFAST_CONSOLE_HOSTS", _hosts, _shown_hosts),
 )
 """All that the environment says to a server, but for where its data are."""

@@ -231,8 +231,8 @@ def tell(logger: logging.Logger, text: str) -> None:
         logger.handle(logging.LogRecord(logger.name, logging.INFO, "", 0, text, (), None))
 
 
-def log_to(stream: TextIO) -> None:
-    """Lets the log of this process be written to a stream."""
+def log_to(stream: TextIO, *, logs_requests: bool = True) -> None:
+    """Lets the log of this process be written to a stream: all of it, or what went wrong."""
     handler = Together(stream)
     handler.setFormatter(handler.form)
     # Nothing of that stands in a line.
@@ -240,4 +240,4 @@ def log_to(stream: TextIO) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    logging.getLogger("holdfast").setLevel(logging.INFO)
+    logging.getLogger("holdfast").setLevel(logging.INFO if logs_requests else logging.WARNING)

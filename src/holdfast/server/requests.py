@@ -12,6 +12,7 @@ from holdfast.model.keys import Scope as KeyScope
 from holdfast.running import Door
 from holdfast.server.asgi import Receive, Scope
 from holdfast.server.config import Config
+from holdfast.server.directories import Directories
 from holdfast.server.outbound import Sender
 from holdfast.server.problems import BodyTooLarge, Forbidden, Unfit
 from holdfast.server.room import Room, Taken
@@ -32,6 +33,8 @@ class Caller:
     vault: TenantVault
     is_signed_in: Callable[[], bool] | None = None
     """Of a person in the console: says whether they still are."""
+    directories: Directories | None = None
+    """The same, where they see attached directories as those are."""
 
     @property
     def is_admin(self) -> bool:
@@ -46,7 +49,10 @@ class Caller:
     def namespace(self, name: str, *, door: Door | None = None) -> Namespace:
         """Returns a namespace that this key reaches; raises `Forbidden`."""
         self.check_namespace(name)
-        return self.vault.namespace(name, door=door)
+        agent = self.vault.namespace(name, door=door)
+        if self.directories is None:
+            return agent
+        return self.directories.over(self.vault.tenant_id, agent)
 
     def check_namespace(self, name: str) -> None:
         """Raises `Forbidden` for a namespace that the key is not for."""

@@ -12,7 +12,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from ipaddress import ip_address
 from types import FrameType, ModuleType
 from typing import Final
@@ -23,6 +23,7 @@ from uvicorn.supervisors import Multiprocess
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue, Unavailable
 from holdfast.private import is_open
+from holdfast.server.announcing import announced
 from holdfast.server.app import Speaking, open_vault
 from holdfast.server.callers import Started, make_credentials
 from holdfast.server.config import Config, to_environ
@@ -44,11 +45,14 @@ WORKER_S: Final = 60
 """How long a worker may be busy with one thing before it is taken for dead."""
 
 
-def serve(config: Config, *, tell: Callable[[Started], None], links: bool = False) -> None:
+def serve(
+    config: Config, *, tell: Callable[[Started], None], links: bool = False, screen: str = ""
+) -> None:
     """Serves until SIGTERM or Ctrl-C; `tell` is called once it is listening.
 
-    With `links`, also where a person is signed in to the console: for a terminal, and no log. Not
-    where others than this machine are answered: who opens it first is signed in.
+    With `links`, also where a person is signed in to the console, at a `screen` of it: for a
+    terminal, and no log. Not where others than this machine are answered: who opens it first is
+    signed in.
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         # Until the server has handlers of its own, and when it has stopped and raises the signal
@@ -59,13 +63,13 @@ def serve(config: Config, *, tell: Callable[[Started], None], links: bool = Fals
         with open_vault(config) as vault:
             made = make_credentials(vault, config)
             workspace_id = vault.tenant_id
-            link = _link_to(vault, config, listening) if links else None
+            link = _link_to(vault, config, listening, screen) if links else None
         if is_open(config.data):
             logger.warning("others may look into %s: its files are yours alone", config.data)
         remove_uploads(config.data)
         tell(Started(_url_of(config, listening), workspace_id, made, link))
         os.environ.update(to_environ(config))
-        with shared_folder() as folder:
+        with shared_folder() as folder, _announced(config, listening):
             if config.workers > 1:
                 # Read when the metrics are first imported, in each worker.
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
@@ -74,23 +78,36 @@ def serve(config: Config, *, tell: Callable[[Started], None], links: bool = Fals
         listening.close()
 
 
-def make_link(vault: Holdfast, port: int, prefix: str = "") -> str:
+def make_link(vault: Holdfast, port: int, prefix: str = "", *, screen: str = "") -> str:
     """Returns an address that signs a person in to the console of a server on this machine, once.
+
+    It leads to a `screen` of it, as that stands in an address: `n/alice/timeline`.
 
     Under a name of its own, which leads to this machine as all do that end so: cookies ignore
     ports, and whatever else is served here, by an agent perhaps, is never sent this one. What
     follows the `#` is not sent to any server.
     """
     link, own = vault.sign_ins.create_link(), secrets.token_hex(4)
-    return f"http://holdfast-{own}.localhost:{port}{prefix.rstrip('/')}{HOME}/#link={link}"
+    place = f"{prefix.rstrip('/')}{HOME}/{screen}"
+    return f"http://holdfast-{own}.localhost:{port}{place}#link={link}"
 
 
-def _link_to(vault: Holdfast, config: Config, listening: socket.socket) -> str | None:
-    host, port = listening.getsockname()[:2]
-    if config.console and ip_address(host).is_loopback:
+def _is_for_people_here(config: Config, listening: socket.socket) -> bool:
+    """Says whether it has a console, and answers nobody but this machine."""
+    return config.console and ip_address(listening.getsockname()[0]).is_loopback
+
+
+def _link_to(vault: Holdfast, config: Config, listening: socket.socket, screen: str) -> str | None:
+    if _is_for_people_here(config, listening):
         with suppress(InvalidValue):  # There is no key that it could stand for.
-            return make_link(vault, port, config.prefix)
+            return make_link(vault, listening.getsockname()[1], config.prefix, screen=screen)
     return None
+
+
+def _announced(config: Config, listening: socket.socket) -> AbstractContextManager[None]:
+    if _is_for_people_here(config, listening):
+        return announced(config, listening.getsockname()[1])
+    return nullcontext()
 
 
 def _leave(_number: int, _frame: FrameType | None, /) -> None:

@@ -29,21 +29,28 @@ ANSWER_S: Final = 0.25
 class Tries:
     """How often each address has tried to sign in lately."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock = clock
+    def __init__(
+        self,
+        most: int = TRIES,
+        most_of_proxy: int = TRIES_OF_PROXY,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._clock, self._most, self._most_of_proxy = clock, most, most_of_proxy
         self._buckets = dict[str, Bucket]()
 
     def count(self, request: Request) -> None:
         """Counts a try; raises `TooManySignIns` for one too many."""
-        peer = _network((request.scope.get("client") or ("",))[0])
-        said = request.headers.get(b"x-forwarded-for")
-        if said is None:
-            self._take(peer, TRIES)
+        peer, other = _addresses(request)
+        if other is None:
+            self._take(_network(peer), self._most)
         else:
-            # What the last proxy says; whoever is before it may have said anything.
-            last = said.decode("latin-1").rpartition(",")[2].strip()
-            self._take(f"{peer} for {_network(last)}", TRIES)
-            self._take(f"{peer} for others", TRIES_OF_PROXY)
+            self._take(f"{_network(peer)} for {_network(other)}", self._most)
+            self._take(f"{_network(peer)} for others", self._most_of_proxy)
+
+    def take(self, name: str) -> None:
+        """Counts a try of somebody who is known by name; raises `TooManySignIns`."""
+        self._take(name, self._most)
 
     def _take(self, name: str, limit: int) -> None:
         now = self._clock()
@@ -56,6 +63,20 @@ class Tries:
         bucket.left -= 1
         if len(self._buckets) > MOST_ADDRESSES:
             del self._buckets[next(iter(self._buckets))]
+
+
+def address_of(request: Request) -> str:
+    """Returns where a request comes from, as far as that is told."""
+    peer, other = _addresses(request)
+    return peer if other is None else f"{other} (by {peer})"
+
+
+def _addresses(request: Request) -> tuple[str, str | None]:
+    """Returns who is connected, and for whom it says that it asks; None if it says nothing."""
+    peer = (request.scope.get("client") or ("",))[0]
+    said = request.headers.get(b"x-forwarded-for")
+    # What the last proxy says; whoever is before it may have said anything.
+    return peer, None if said is None else said.decode("latin-1").rpartition(",")[2].strip()[:64]
 
 
 def _network(address: str) -> str:

@@ -26,6 +26,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "diff": "show what differs between two moments",
         "agent": "list a coding agent's prompts and what each changed",
         "grep": "search in files at a moment",
+        "console": "look, and go back, in a browser",
     },
     "Go back": {
         "undo": "take the last change back",
@@ -60,6 +61,8 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Serve": {
         "serve": "answer over HTTP",
         "keys": "make, list and revoke API keys",
+        "login": "sign this machine in to a server",
+        "logout": "forget a server's keys on this machine",
         "mcp": "give an agent the undo button, over MCP",
     },
     "Other": {
@@ -73,7 +76,19 @@ COMMANDS: Final = {name: line for group in GROUPS.values() for name, line in gro
 """Every command, with what it does."""
 
 OWN_PROCESS: Final = frozenset(
-    {"backup", "demo", "erase", "keys", "mcp", "reinstate", "run", "serve", "watch"}
+    {
+        "backup",
+        "console",
+        "demo",
+        "erase",
+        "keys",
+        "login",
+        "mcp",
+        "reinstate",
+        "run",
+        "serve",
+        "watch",
+    }
 )
 """Commands that need the terminal and the signals of the process that was started."""
 

@@ -172,7 +172,8 @@ class Stage:
     @property
     def has_spilled(self) -> bool:
         """Says whether part of the batch is no longer in memory."""
-        return bool(self._spilling or self._announced)
+        is_elsewhere = self._scratch is not None and not self._scratch.is_empty
+        return is_elsewhere or bool(self._spilling or self._announced)
 
     def pour_into(self, other: "Stage") -> None:
         """Hands what is held in memory to another batch as well."""
@@ -406,6 +407,11 @@ class Scratch:
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
         self._places: dict[ObjectId, tuple[int, int]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Says whether nothing was ever put there."""
+        return self._file is None
 
     def put(self, objects: Mapping[ObjectId, tuple[bytes, ObjectKind]]) -> None:
         """Takes objects in; raises `StorageFull` if they do not fit."""

@@ -46,15 +46,22 @@ class Keys(Part):
 
     @does(CreateKey)
     def create(self, wanted: CreateKey) -> NewKey:
-        return self._create(wanted, self.new_secret(_scope_of(wanted)))
+        return self._create(wanted, self.new_secret(scope_of(wanted)))
 
     def adopt(self, name: str, secret: str, *, admin: bool = False) -> NewKey:
         """Makes a key of a secret of your own, which is taken as it is."""
         return self._create(CreateKey(name, admin=admin), secret)
 
     def _create(self, wanted: CreateKey, secret: str) -> NewKey:
+        made = self.prepare(wanted, secret)
+        with self._context.work() as transaction:
+            self.add(transaction, made)
+        return made
+
+    def prepare(self, wanted: CreateKey, secret: str) -> NewKey:
+        """Returns a key as it would be made; raises where it cannot be."""
         self._context.check_takes_away("make a key")
-        scope, namespace = _scope_of(wanted), wanted.namespace
+        scope, namespace = scope_of(wanted), wanted.namespace
         expires_in = wanted.expires_in
         if namespace is not None:
             check_namespace(self._context, self._tenant_id, namespace)
@@ -67,9 +74,12 @@ class Keys(Part):
             rate_limit=wanted.rate_limit,
             expires_at=None if expires_in is None else key.created_at + expires_in,
         )
-        with self._context.work() as transaction:
-            self._add(transaction, key, secret)
         return NewKey(**asdict(key), api_key=secret)
+
+    def add(self, transaction: Transaction, made: NewKey) -> None:
+        """Makes a key that was prepared, in a transaction."""
+        key = Key(**{name: getattr(made, name) for name in Key.__struct_fields__})
+        self._add(transaction, key, made.api_key)
 
     def create_first(self, *, admin: str, runtime: str) -> bool:
         """Makes the first two keys, with these secrets; False, and none, if there are some."""
@@ -174,7 +184,8 @@ def _checked(secret: str) -> str:
     return secret
 
 
-def _scope_of(wanted: CreateKey) -> Scope:
+def scope_of(wanted: CreateKey) -> Scope:
+    """Returns what a key may do that somebody wants; raises where that contradicts itself."""
     if wanted.admin and wanted.add_only:
         raise InvalidValue("a key is an admin's or adds only, not both")
     if wanted.admin:

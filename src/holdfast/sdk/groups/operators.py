@@ -5,6 +5,7 @@ from holdfast.model.traces import TraceInfo
 from holdfast.model.webhooks import Delivery
 from holdfast.operations.erasures import Erase, ListErasures
 from holdfast.operations.keys import CreateKey, ListKeys, RevokeKey
+from holdfast.operations.logins import ApproveLogin, DenyLogin, FindLogin
 from holdfast.operations.namespaces import (
     DeleteNamespace,
     ForgetSnapshots,
@@ -63,6 +64,14 @@ class Keys(OperatorGroup[F]):
     create = method(CreateKey)
     list = method(ListKeys)
     revoke = method(RevokeKey)
+
+
+class Logins(OperatorGroup[F]):
+    """Programs that wait for a person to sign them in."""
+
+    find = method(FindLogin)
+    approve = method(ApproveLogin)
+    deny = method(DenyLogin)
 
 
 class Webhooks(OperatorGroup[F]):

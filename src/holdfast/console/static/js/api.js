@@ -94,6 +94,13 @@ export const signIn = (body) => send("POST", SESSION, { body });
 export const signOut = (everywhere) =>
   send("DELETE", SESSION, { query: everywhere ? { everywhere: true } : {} });
 
+const logins = (workspace) => `v1/workspaces/${encodeURIComponent(workspace)}/logins`;
+export const findLogin = (workspace, code) =>
+  send("POST", `${logins(workspace)}/find`, { body: { user_code: code } });
+/** Lets a program in (`approve`), or not (`deny`). */
+export const decideLogin = (workspace, act, body) =>
+  send("POST", `${logins(workspace)}/${act}`, { body });
+
 const inside = (namespace, id) => `v1/snapshots/${encodeURIComponent(id)}${namespace}`;
 
 export const getOverview = (workspace, query) =>

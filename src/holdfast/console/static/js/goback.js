@@ -308,7 +308,7 @@ const Unheard = ({ failure }) =>
     ${failure.requestId}</span>`}<//>`;
 
 function Warnings({ seen, kept, wrong }) {
-  const { dry, tasks, target } = seen;
+  const { dry, tasks, target, standing } = seen;
   const runs = running(dry.changes);
   const said = { added: "comes back", removed: "goes away", changed: "changes" };
   const sessions = total(dry.counts?.sessions);
@@ -344,7 +344,10 @@ function Warnings({ seen, kept, wrong }) {
       <//>`}
     ${dry.left_alone?.length > 0 && html`<${Note} tone="quiet"
       icon="memory">The snapshot is older than ${dry.left_alone.map(plain).join(", ")}: they stay as they are.<//>`}
-    ${target.detail?.coverage && html`<${Note} tone="quiet"
+    ${standing.directory && html`<${Note} tone="quiet" icon="folder">
+      <strong>The directory changes with it:</strong> <span class="mono"><${Path}
+      text=${standing.directory} /></span><//>`}
+    ${!standing.directory && target.detail?.coverage && html`<${Note} tone="quiet"
       icon="folder">A directory that is attached on another machine follows when that machine next asks.<//>`}
     <${Note} tone="safe" icon="shield">
       <strong>Nothing is lost.</strong> What is there now becomes a snapshot first, and Undo brings it all back.<//>`;

@@ -16,6 +16,7 @@ const LATER = {
   live: () => import("./live.js"),
   namespaces: () => import("./namespaces.js"),
   compare: () => import("./compare.js"),
+  device: () => import("./device.js"),
   signin: () => import("./signin.js"),
 };
 const loaded = signal({});
@@ -115,7 +116,7 @@ function Top({ openMenu }) {
     <${Button} class="menu" icon="menu" tone="bare" label="Menu" onClick=${openMenu} />
     ${
       namespace === undefined
-        ? html`<h1>Namespaces</h1>`
+        ? html`<h1>${screen === "device" ? "Sign in" : "Namespaces"}</h1>`
         : html`<h1><${Name} text=${namespace} most="40" /></h1>
       <nav class="tabs" aria-label="Screens"><a href=${state.to(["n", namespace, "timeline"])}
         aria-current=${screen === "timeline" ? "page" : undefined}>Timeline</a></nav>
@@ -172,6 +173,10 @@ function Screen() {
   if (screen === "namespaces") {
     const page = later("namespaces");
     return page ? html`<${page.Namespaces} />` : html`<${Waiting} />`;
+  }
+  if (screen === "device") {
+    const page = later("device");
+    return page ? html`<${page.Device} />` : html`<${Waiting} />`;
   }
   if (namespace !== undefined && !state.canWork.value) {
     return html`<div class="empty"><h2>An operator’s key does not open a namespace</h2>
@@ -269,6 +274,7 @@ render(html`<${App} />`, place);
 // A link that was printed in a terminal holds its secret in the fragment: it is used once, and
 // taken out of the history before anything else happens.
 const secret = /^#link=([\w-]+)$/.exec(location.hash)?.[1];
+state.code.value = /^#code=([\w-]{1,32})$/.exec(location.hash)?.[1] ?? null;
 if (location.hash) history.replaceState(null, "", location.pathname + location.search);
 const begin = async () => {
   if (secret) {

@@ -18,6 +18,7 @@ function here() {
   });
   const query = new URLSearchParams(location.search);
   if (path === "") return { screen: "namespaces", query };
+  if (path === "device") return { screen: "device", query };
   if (parts[0] === "n" && parts[1]) {
     const [, namespace, screen = "timeline", id] = parts;
     return { screen, namespace, id, query };
@@ -40,6 +41,9 @@ export function go(address, { replace = false } = {}) {
   history[replace ? "replaceState" : "pushState"](null, "", address);
   route.value = here();
 }
+
+/** The code of a program that shall be signed in, if the address has brought one. */
+export const code = signal(null);
 
 // Who we are
 
