@@ -137,6 +137,9 @@ export function press(key, event) {
   if (first === "g" && key === "t" && namespace)
     return (state.go(state.to(["n", namespace, "timeline"])), true);
   if (first === "g" && key === "n") return (state.go(state.to()), true);
+  if (first === "g" && key === "s" && namespace)
+    return (state.go(state.to(["n", namespace, "sessions"])), true);
+  if (first === "g" && key === "o") return (state.go(state.to(["operations"])), true);
   if (
     namespace === undefined ||
     !state.canWork.value ||
@@ -172,7 +175,7 @@ export function Asked() {
 }
 
 /** One field or none, and a button that does it. */
-function Form({ title, button, icon, doing, children, why, tone = "primary" }) {
+export function Form({ title, button, icon, doing, children, why, tone = "primary", shut = close }) {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState(null);
   const form = useRef(null);
@@ -183,17 +186,17 @@ function Form({ title, button, icon, doing, children, why, tone = "primary" }) {
     setFailure(null);
     try {
       await doing(new FormData(form.current));
-      close();
+      shut();
     } catch (error) {
       setFailure(error);
       setBusy(false);
     }
   };
-  return html`<${Popover} title=${title} close=${close}><form ref=${form} onSubmit=${onSubmit}>
+  return html`<${Popover} title=${title} close=${shut}><form ref=${form} onSubmit=${onSubmit}>
     ${children}
-    ${failure && html`<${Note} tone="bad" icon="warn" role="alert"><${Said} text=${failure.message}
-      /><//>`}
-    <div class="ends"><${Button} tone="bare" onClick=${close}>Cancel<//>
+    ${failure && html`<${Note} tone="bad" icon="warn" role="alert"><${Said}
+      text=${[failure.message, failure.hint].filter(Boolean).join(". ")} /><//>`}
+    <div class="ends"><${Button} tone="bare" onClick=${shut}>Cancel<//>
     <${Button} tone=${tone} icon=${icon} busy=${busy} why=${why} type="submit">${button}<//></div>
   </form><//>`;
 }
@@ -330,7 +333,10 @@ const KEYS = [
   ["[  ]", "file before, file after"],
   ["v", "unified or side by side"],
   ["g t", "timeline"],
+  ["g s", "sessions"],
   ["g n", "namespaces"],
+  ["g o", "operations"],
+  ["m  d  h", "of a session: conversation, state, versions"],
   ["Esc", "close"],
   ["Ctrl Enter", "confirm"],
   ["?", "this list"],

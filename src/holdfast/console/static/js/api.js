@@ -113,6 +113,8 @@ export const listNamespaces = (workspace, after) =>
 /** How a file is asked for: by its path, or where that is no text by its bytes. */
 const asPath = ({ path, bytes }) => (bytes ? { path_b64: bytes } : { path: `workspace/${path}` });
 
+const ofSession = (id, rest = "") => `v1/sessions/${encodeURIComponent(id)}${rest}`;
+
 /** What one namespace answers, and does. */
 export function namespaceOf(namespace) {
   const get = (path, query, signal) => send("GET", path, { query, namespace, signal });
@@ -131,6 +133,23 @@ export function namespaceOf(namespace) {
     sessions: (query, signal) => get("v1/sessions", query, signal),
     value: (query, signal) => get("v1/store/value", query, signal),
     state: (id, query, signal) => get(`v1/sessions/${encodeURIComponent(id)}/state`, query, signal),
+    session: (id, signal) => get(ofSession(id), {}, signal),
+    versions: (id, query, signal) =>
+      get(ofSession(id, "/state/history"), { include_state: false, ...query }, signal),
+    turns: (id, query, signal) =>
+      get(ofSession(id, "/turns"), { include_state: false, ...query }, signal),
+    stateDiff: (id, query, signal) => get(ofSession(id, "/diff"), query, signal),
+    lineage: (id, signal) => get(ofSession(id, "/lineage"), {}, signal),
+    memories: (query, signal) => get("v1/memories", query, signal),
+    rollbacks: (signal) => get("v1/rollbacks", {}, signal),
+    rollBack: (id, body) => post(ofSession(id, "/rollback"), body),
+    forkSession: (id, body) => post(ofSession(id, "/fork"), body),
+    schedules: (signal) => get("v1/schedules", {}, signal),
+    addSchedule: (body) => post("v1/schedules", body),
+    changeSchedule: (id, body) =>
+      send("PATCH", `v1/schedules/${encodeURIComponent(id)}`, { body, namespace }),
+    removeSchedule: (id) =>
+      send("DELETE", `v1/schedules/${encodeURIComponent(id)}`, { namespace }),
     keep: (body) => post("v1/snapshots", body),
     restore: (id, body) => post(inside("/restore", id), body),
     undo: (body) => post("v1/undo", body),
@@ -143,6 +162,50 @@ export function namespaceOf(namespace) {
     bytes: (file, at, signal) => read("v1/files/raw", { ...asPath(file), at }, namespace, signal),
     raw: (file, at) => address("v1/files/raw", { ...asPath(file), at, in: namespace }).href,
     archive: (snapshot) => address("v1/export", { snapshot, files: true, in: namespace }).href,
+  };
+}
+
+/** What operators ask of a workspace, and do with it. */
+export function workspaceOf(workspace) {
+  const root = `v1/workspaces/${encodeURIComponent(workspace)}`;
+  const get = (path, query, signal) => send("GET", root + path, { query, signal, wait: 120000 });
+  const post = (path, body, query) =>
+    send("POST", root + path, { body, query, wait: 600000 });
+  const hook = (id, rest = "") => `/webhooks/${encodeURIComponent(id)}${rest}`;
+  const sent = (id, delivery) => hook(id, `/deliveries/${encodeURIComponent(delivery)}`);
+  // A name may hold a slash, which no part of a path can: it goes in the header.
+  const of = (method, namespace, path, body) =>
+    send(method, `${root}/namespaces/-${path}`, { namespace, body, wait: 600000 });
+  return {
+    rollbacks: (query, signal) => get("/rollbacks", query, signal),
+    rollbackSeries: (query, signal) => get("/rollbacks/series", query, signal),
+    storageSeries: (query, signal) => get("/storage/series", query, signal),
+    quota: (signal) => get("/quota", {}, signal),
+    collect: () => post("/collect", undefined, {}),
+    webhooks: (signal) => get("/webhooks", {}, signal),
+    webhook: (id, signal) => get(hook(id), {}, signal),
+    addWebhook: (body) => post("/webhooks", body),
+    changeWebhook: (id, body) => send("PATCH", root + hook(id), { body }),
+    removeWebhook: (id) => send("DELETE", root + hook(id)),
+    rotateWebhook: (id) => post(hook(id, "/rotate")),
+    testWebhook: (id) => post(hook(id, "/test")),
+    deliveries: (id, query, signal) => get(hook(id, "/deliveries"), query, signal),
+    delivery: (id, delivery, signal) => get(sent(id, delivery), {}, signal),
+    redeliver: (id, delivery) => post(`${sent(id, delivery)}/redeliver`),
+    keys: (signal) => get("/keys", {}, signal),
+    addKey: (body) => post("/keys", body),
+    revokeKey: (id) => send("DELETE", `${root}/keys/${encodeURIComponent(id)}`),
+    deletedNamespaces: (signal) => get("/deleted-namespaces", {}, signal),
+    recoverNamespace: (namespace, body) => of("POST", namespace, "/recover", body),
+    deletedSnapshots: (namespace) => of("GET", namespace, "/deleted-snapshots"),
+    recoverSnapshot: (namespace, id) =>
+      of("POST", namespace, `/snapshots/${encodeURIComponent(id)}/recover`),
+    retention: (namespace) => of("GET", namespace, "/retention"),
+    setRetention: (namespace, body) => of("PUT", namespace, "/retention", body),
+    forget: (namespace, body) => of("POST", namespace, "/forget", body),
+    verifyAudit: (anchor) => get("/audit/verify", { anchor }),
+    audit: () => address(`${root}/audit/export`).href,
+    traces: (query, signal) => get("/traces", query, signal),
   };
 }
 

@@ -1,7 +1,7 @@
 // Starts the console: who is signed in, which screen, and the frame around it.
 
 import { html, render, useEffect, useState, signal } from "../vendor/preact.js";
-import { Button, Mark, Name, Said, Waiting, useKeys } from "./parts.js";
+import { Button, Icon, Mark, Name, Said, Waiting, useKeys } from "./parts.js";
 import * as state from "./state.js";
 import { bytes, many, plain, time } from "./text.js";
 import { Timeline } from "./timeline.js";
@@ -18,6 +18,13 @@ const LATER = {
   compare: () => import("./compare.js"),
   device: () => import("./device.js"),
   signin: () => import("./signin.js"),
+  sessions: () => import("./sessions.js"),
+  session: () => import("./session.js"),
+  health: () => import("./health.js"),
+  webhooks: () => import("./webhooks.js"),
+  keys: () => import("./keys.js"),
+  upkeep: () => import("./upkeep.js"),
+  audit: () => import("./audit.js"),
 };
 const loaded = signal({});
 const broken = signal(null);
@@ -52,6 +59,26 @@ function Dot({ level }) {
     aria-label=${tone === "fine" ? "healthy" : tone}><path d=${shapes[tone]} /></svg>`;
 }
 
+/** What operators look after: its place, what it is called, and the module and part that show it. */
+const OPERATIONS = [
+  ["health", "Health", "rate", "health", "Health"],
+  ["storage", "Storage", "store", "health", "Storage"],
+  ["webhooks", "Webhooks", "hook", "webhooks", "Webhooks"],
+  ["keys", "Keys", "key", "keys", "Keys"],
+  ["schedules", "Schedules", "clock", "upkeep", "Schedules"],
+  ["retention", "Retention", "label", "upkeep", "Retention"],
+  ["deleted", "Deleted", "trash", "upkeep", "Deleted"],
+  ["audit", "Audit", "shield", "audit", "Audit"],
+];
+
+function RailOperations({ close }) {
+  const { screen, part } = state.route.value;
+  return html`<div class="rail-operations"><h2>Operations</h2><ul>${OPERATIONS.map(([place, words,
+    icon]) => html`<li key=${place}><a href=${state.to(["operations", place])} onClick=${close}
+    title=${words} aria-current=${screen === "operations" && part === place ? "page" : undefined}
+    ><${Icon} name=${icon} size="14" /><span class="full">${words}</span></a></li>`)}</ul></div>`;
+}
+
 const IN_RAIL = 200;
 
 function Rail({ isOpen, close }) {
@@ -82,6 +109,7 @@ function Rail({ isOpen, close }) {
       ${all.length > IN_RAIL && html`<p class="more"><a href=${state.to()}
         onClick=${close}>All ${all.length.toLocaleString("en")}</a></p>`}
     </div>
+    ${state.isOperator.value && html`<${RailOperations} close=${close} />`}
     <${Foot} />
   </nav>`;
 }
@@ -105,6 +133,13 @@ function Foot() {
   </div>`;
 }
 
+const TABS = [
+  ["timeline", "Timeline"],
+  ["sessions", "Sessions"],
+];
+
+const TITLES = { device: "Sign in", operations: "Operations" };
+
 function Top({ openMenu }) {
   const { namespace, screen } = state.route.value;
   const known = state.timeline.value;
@@ -116,10 +151,11 @@ function Top({ openMenu }) {
     <${Button} class="menu" icon="menu" tone="bare" label="Menu" onClick=${openMenu} />
     ${
       namespace === undefined
-        ? html`<h1>${screen === "device" ? "Sign in" : "Namespaces"}</h1>`
+        ? html`<h1>${TITLES[screen] ?? "Namespaces"}</h1>`
         : html`<h1><${Name} text=${namespace} most="40" /></h1>
-      <nav class="tabs" aria-label="Screens"><a href=${state.to(["n", namespace, "timeline"])}
-        aria-current=${screen === "timeline" ? "page" : undefined}>Timeline</a></nav>
+      <nav class="tabs" aria-label="Screens">${TABS.map(([place, words]) => html`<a key=${place}
+        href=${state.to(["n", namespace, place])} aria-current=${screen === place ? "page" :
+        undefined}>${words}</a>`)}</nav>
       ${facts && html`<span class="facts">${many(known.entries, "entry",
         "entries")} · ${bytes(known.size)}${known.total !== null && known.total !== undefined ?
         ` · ${many(known.total, "snapshot")}` : ""}</span>`}`
@@ -178,6 +214,7 @@ function Screen() {
     const page = later("device");
     return page ? html`<${page.Device} />` : html`<${Waiting} />`;
   }
+  if (screen === "operations") return html`<${Operation} />`;
   if (namespace !== undefined && !state.canWork.value) {
     return html`<div class="empty"><h2>An operator’s key does not open a namespace</h2>
       <p>What an agent keeps is for runtime keys. Add one to this session to look inside.</p><p><a
@@ -186,6 +223,11 @@ function Screen() {
   if (screen === "timeline") {
     const details = later("details");
     return html`<${Timeline} key=${namespace} Details=${details?.Details} />`;
+  }
+  if (screen === "sessions") {
+    const page = later(id ? "session" : "sessions");
+    if (!page) return html`<${Waiting} />`;
+    return html`<${id ? page.Session : page.Sessions} key=${`${namespace} ${id ?? ""}`} />`;
   }
   const modules = { snapshot: "details", compare: "compare", goback: "goback" };
   const names = { snapshot: "Snapshot", compare: "Compare", goback: "GoBack" };
@@ -197,6 +239,20 @@ function Screen() {
   }
   return html`<div class="empty"><h2>There is no such page</h2><p><a
     href=${state.to()}>All namespaces</a></p></div>`;
+}
+
+function Operation() {
+  const { part, id } = state.route.value;
+  const [, words, , module, name] = OPERATIONS.find(([place]) => place === part) ?? [];
+  if (!words)
+    return html`<div class="empty"><h2>There is no such page</h2><p><a
+      href=${state.to(["operations"])}>Operations</a></p></div>`;
+  if (!state.isOperator.value)
+    return html`<div class="empty"><h2>This is for operators</h2>
+      <p>An agent’s key does not open it. Add an operator’s key to this session to look after what is here.</p><p><a
+      href=${state.to([], { key: "add" })}>Add a key</a></p></div>`;
+  const page = later(module);
+  return page ? html`<${page[name]} key=${`${part} ${id ?? ""}`} />` : html`<${Waiting} />`;
 }
 
 function Frame() {

@@ -1,7 +1,7 @@
 // Small parts that every screen is made of.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
-import { letters, say, tell } from "./state.js";
+import { isAway, letters, say, tell } from "./state.js";
 import { cut, exact, marked, moment, plain, time } from "./text.js";
 
 export { html };
@@ -14,6 +14,7 @@ const PATHS = {
     "M2.500 5h2.600l1-1.500h3.800l1 1.500h2.600v8h-11zM8 11a2.200 2.200 0 1 0 0-4.400A2.200 2.200 0 0 0 8 11z",
   check: "M3 8.500l3.200 3L13 4.500",
   chevron: "M4 6l4 4 4-4",
+  clock: "M8 14a6 6 0 1 0 0-12 6 6 0 0 0 0 12zM8 4.500V8l2.500 1.500",
   compare: "M8 2.500v11M2.500 5H6M2.500 8H6M2.500 11H6M10 5h3.500M10 8h3.500M10 11h3.500",
   copy: "M5.500 5.500h7v8h-7zM3.500 10.500v-8h7",
   cross: "M4 4l8 8M12 4l-8 8",
@@ -22,6 +23,7 @@ const PATHS = {
   file: "M4 2h5l3 3v9H4zM9 2v3h3",
   folder: "M2 4h4.500l1.500 1.500h6V13H2z",
   fork: "M4.500 2.500v11M4.500 9.500c0-3 6-1.500 6-5.500V2.500",
+  hook: "M8 2v6.500a3 3 0 1 1-3-3M8 2l-2 2M8 2l2 2M11 11.500a3 3 0 0 0 2-2.800",
   key: "M10.500 9a3.500 3.500 0 1 0-3.300-2.300L2.500 11.400V13.500h2.100v-1.600h1.600v-1.600h1.300l.7-.7A3.500 3.500 0 0 0 10.500 9z",
   label: "M2.500 2.500h5.500l5.500 5.500-5.500 5.500L2.500 8zM5.500 5.500h.01",
   list: "M5.500 4h8M5.500 8h8M5.500 12h8M2.500 4h.01M2.500 8h.01M2.500 12h.01",
@@ -32,6 +34,7 @@ const PATHS = {
   out: "M6.500 3h-4v10h4M6 8h7.500M10.500 5l3 3-3 3",
   pin: "M9.500 2.500l4 4-1.500.700-2 2 .2 2.500-1.200.800-5.500-5.500.800-1.200 2.500.200 2-2zM5.500 10.500L2.500 13.500",
   play: "M5 3.500v9l7-4.500z",
+  rate: "M1.500 8.500h3l2-5 3 9 2-4h3",
   search: "M7 11.500a4.500 4.500 0 1 0 0-9 4.500 4.500 0 0 0 0 9zM10.300 10.300l3.200 3.200",
   session: "M2.500 3h11v8h-6L5 13.500V11H2.500z",
   shield: "M8 2l5 1.800V8c0 3-2.200 5-5 6-2.800-1-5-3-5-6V3.800zM5.800 7.800l1.600 1.600 2.900-3",
@@ -236,6 +239,32 @@ export function useAnswer(ask, deps) {
     return () => stop.abort();
   }, [...deps, turn]);
   return { ...got, again: () => again(turn + 1) };
+}
+
+/**
+ * The same, where what was answered stays until the next answer: asked again by `again`, when `turn`
+ * changes, and every so many milliseconds while somebody looks.
+ */
+export function useLatest(ask, deps, { everyMs, turn } = {}) {
+  const [got, put] = useState({});
+  const [tries, again] = useState(0);
+  const last = useRef(null);
+  useEffect(() => {
+    const key = JSON.stringify(deps);
+    const stop = new AbortController();
+    if (last.current !== key) put({});
+    last.current = key;
+    const look = () =>
+      Promise.resolve(ask(stop.signal)).then(
+        (value) => !stop.signal.aborted && put({ value }),
+        (failure) => !stop.signal.aborted && put(({ value }) => ({ value, failure })),
+      );
+    look();
+    const timer =
+      everyMs && setInterval(() => !document.hidden && !isAway.value && look(), everyMs);
+    return () => (clearInterval(timer), stop.abort());
+  }, [...deps, turn, tries]);
+  return { ...got, again: () => again((was) => was + 1) };
 }
 
 /**

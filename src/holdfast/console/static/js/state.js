@@ -23,6 +23,8 @@ function here() {
     const [, namespace, screen = "timeline", id] = parts;
     return { screen, namespace, id, query };
   }
+  if (parts[0] === "operations" && parts.length <= 3)
+    return { screen: "operations", part: parts[1] ?? "health", id: parts[2], query };
   return { screen: "nowhere", query };
 }
 
