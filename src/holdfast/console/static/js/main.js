@@ -4,8 +4,6 @@ import { html, render, useEffect, useState, signal } from "../vendor/preact.js";
 import { Button, Icon, Mark, Name, Said, Waiting, useKeys } from "./parts.js";
 import * as state from "./state.js";
 import { bytes, many, plain, time } from "./text.js";
-import { Timeline } from "./timeline.js";
-import { asTree } from "./graph.js";
 
 // Screens and parts that are loaded when they are first needed
 
@@ -17,7 +15,10 @@ const LATER = {
   namespaces: () => import("./namespaces.js"),
   compare: () => import("./compare.js"),
   device: () => import("./device.js"),
-  signin: () => import("./signin.js"),
+  files: () => import("./files.js"),
+  store: () => import("./store.js"),
+  tasks: () => import("./tasks.js"),
+  undo: () => import("./undo.js"),
   sessions: () => import("./sessions.js"),
   session: () => import("./session.js"),
   health: () => import("./health.js"),
@@ -25,6 +26,9 @@ const LATER = {
   keys: () => import("./keys.js"),
   upkeep: () => import("./upkeep.js"),
   audit: () => import("./audit.js"),
+  signin: () => import("./signin.js"),
+  // What it imports is asked for with it.
+  timeline: () => (import("./graph.js"), import("./timeline.js")),
 };
 const loaded = signal({});
 const broken = signal(null);
@@ -83,7 +87,7 @@ const IN_RAIL = 200;
 
 function Rail({ isOpen, close }) {
   const { namespace } = state.route.value;
-  const all = asTree(state.overview.value?.namespaces ?? []);
+  const all = state.asTree(state.overview.value?.namespaces ?? []);
   const listed = all.slice(0, IN_RAIL);
   if (namespace && !listed.some((each) => each.name === namespace))
     listed.unshift({ name: namespace, depth: 0 });
@@ -135,6 +139,9 @@ function Foot() {
 
 const TABS = [
   ["timeline", "Timeline"],
+  ["files", "Files"],
+  ["store", "Store"],
+  ["tasks", "Tasks"],
   ["sessions", "Sessions"],
 ];
 
@@ -198,7 +205,22 @@ function Toast({ each }) {
   </div>`;
 }
 
-// Which screen
+// Which screen: of one thing that the address names, or of the whole namespace
+
+const PAGES = {
+  snapshot: ["details", "Snapshot"],
+  compare: ["compare", "Compare"],
+  goback: ["goback", "GoBack"],
+  undo: ["undo", "UndoTask"],
+  sessions: ["session", "Session"],
+};
+const WHOLE = {
+  files: ["files", "Files"],
+  store: ["store", "Store"],
+  tasks: ["tasks", "Tasks"],
+  sessions: ["sessions", "Sessions"],
+};
+const WITHOUT_TOP = ["goback", "undo"];
 
 function Screen() {
   const { screen, namespace, id } = state.route.value;
@@ -207,7 +229,7 @@ function Screen() {
       class="mono"><${Said} text=${broken.value.message} /></p><${Button}
       onClick=${() => location.reload()}>Reload<//></div>`;
   if (screen === "namespaces") {
-    const page = later("namespaces");
+    const page = later(screen);
     return page ? html`<${page.Namespaces} />` : html`<${Waiting} />`;
   }
   if (screen === "device") {
@@ -221,21 +243,16 @@ function Screen() {
       href=${state.to([], { key: "add" })}>Add a key</a></p></div>`;
   }
   if (screen === "timeline") {
+    const page = later(screen);
     const details = later("details");
-    return html`<${Timeline} key=${namespace} Details=${details?.Details} />`;
-  }
-  if (screen === "sessions") {
-    const page = later(id ? "session" : "sessions");
-    if (!page) return html`<${Waiting} />`;
-    return html`<${id ? page.Session : page.Sessions} key=${`${namespace} ${id ?? ""}`} />`;
-  }
-  const modules = { snapshot: "details", compare: "compare", goback: "goback" };
-  const names = { snapshot: "Snapshot", compare: "Compare", goback: "GoBack" };
-  if (modules[screen] && id) {
-    const page = later(modules[screen]);
     return page
-      ? html`<${page[names[screen]]} key=${`${namespace} ${id}`} />`
+      ? html`<${page.Timeline} key=${namespace} Details=${details?.Details} />`
       : html`<${Waiting} />`;
+  }
+  const [module, name] = (id ? PAGES : WHOLE)[screen] ?? [];
+  if (module) {
+    const page = later(module);
+    return page ? html`<${page[name]} key=${`${namespace} ${id ?? ""}`} />` : html`<${Waiting} />`;
   }
   return html`<div class="empty"><h2>There is no such page</h2><p><a
     href=${state.to()}>All namespaces</a></p></div>`;
@@ -282,7 +299,7 @@ function Frame() {
       onClick=${() => document.getElementById("main").focus()}>To the content</button>
     <${Rail} isOpen=${menu} close=${() => setMenu(false)} />
     ${menu && html`<div class="veil" onClick=${() => setMenu(false)}></div>`}
-    ${screen !== "goback" && html`<${Top} openMenu=${() => setMenu(!menu)} />`}
+    ${!WITHOUT_TOP.includes(screen) && html`<${Top} openMenu=${() => setMenu(!menu)} />`}
     <main id="main" tabIndex="-1"><${Screen} /></main>
     ${acts && html`<${acts.Asked} />`}
     <${Toasts} />
@@ -322,6 +339,10 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   state.go(link.href);
 });
+
+// The screen is loaded while the server is asked who is here.
+const { screen, id } = state.route.value;
+later((id ? PAGES : WHOLE)[screen]?.[0] ?? (screen === "timeline" ? screen : "namespaces"));
 
 const place = document.getElementById("app");
 place.replaceChildren();
