@@ -76,7 +76,7 @@ def answer_to(request: Request, error: Exception, rephrase: Rephrase = say_plain
     if isinstance(error, HoldfastError):
         status, problem = status_of(error), _problem_of(error)
         # The server's own fault, which its operator has to know; what it does not do is none.
-        if status >= FAULT and not isinstance(error, NotBuilt):
+        if status >= FAULT and status != NotBuilt.http_status:
             logger.error("%s: %s (request %s)", error.code, error, request.id, exc_info=error)
     else:
         status, problem = FAULT, _fault()

@@ -20,6 +20,7 @@ from holdfast.errors import (
     VaultTooNew,
     shorten,
 )
+from holdfast.errors import NotBuilt as NotBuiltAnywhere
 
 _STATUSES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (QuotaExceeded, 413),
@@ -33,6 +34,7 @@ _STATUSES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (Conflict, 409),
     (Invalid, 400),
     (Unavailable, 503),
+    (NotBuiltAnywhere, 501),
     (Incompatible, 500),
 )
 """The first that an error is one of counts."""
@@ -204,6 +206,14 @@ class NotBuilt(Refused):
     code = "not_implemented"
     hint = "Leave it out, or use a server that does it."
     http_status = 501
+
+
+class CommandTimedOut(Refused):
+    """A command that took longer than it may."""
+
+    code = "command_timed_out"
+    hint = "What it did by then is kept: `undo` takes it back. Give it less to do."
+    http_status = 408
 
 
 class RateLimited(Refused):

@@ -17,6 +17,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Keep": {
         "snapshot": "keep the directory as it is now",
         "run": "run a command between two snapshots",
+        "exec": "run a command in the sandbox, on a copy of the files",
         "watch": "take a snapshot whenever the directory falls quiet",
         "hook": "let a coding agent tell of what it is about to do",
     },
@@ -73,7 +74,7 @@ COMMANDS: Final = {name: line for group in GROUPS.values() for name, line in gro
 """Every command, with what it does."""
 
 OWN_PROCESS: Final = frozenset(
-    {"backup", "demo", "erase", "keys", "mcp", "reinstate", "run", "serve", "watch"}
+    {"backup", "demo", "erase", "exec", "keys", "mcp", "reinstate", "run", "serve", "watch"}
 )
 """Commands that need the terminal and the signals of the process that was started."""
 

@@ -1,0 +1,76 @@
+"""The directories that commands run in: one for each namespace, kept for the next command.
+
+A directory is attached to its namespace as any other (`directory`): it catches up with what was
+written through the namespace before a command begins, and what the command has left is captured
+when it ends. So a call costs what has changed, and not what there is.
+
+One command at a time: whoever holds the place (`directory/lending.py`). What one that was
+interrupted has left is kept as a snapshot of its own before the next one begins.
+"""
+
+import os
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Final
+
+from holdfast.engine.directory.attachments import Attachments
+from holdfast.engine.directory.lending import Place, place_for
+from holdfast.engine.planes.handle import Handle
+from holdfast.engine.workspace import Workspace
+from holdfast.errors import LimitExceeded
+from holdfast.errors.system import from_system
+from holdfast.ids import NamespaceId
+from holdfast.model.basics import SnapshotInfo
+
+INTERRUPTED: Final = "what a command that was interrupted has left"
+
+_NOTHING_LEFT_OUT: Final = b""
+
+
+class Warm:
+    """The directory of one namespace, in the hands of whoever runs a command in it."""
+
+    def __init__(self, handle: Handle, place: Place) -> None:
+        self.place = place
+        context = replace(handle.context, state=place.known)
+        found = Attachments(context, handle.tenant_id).get_or_add(
+            place.files, namespace=handle.name
+        )
+        # All that is in it, whatever `.holdfastignore` says: commands see what the namespace has.
+        self.workspace = Workspace(handle, found, _NOTHING_LEFT_OUT)
+
+    def catch_up(self) -> None:
+        """Brings in what was written through the namespace; keeps what was interrupted first."""
+        if self.place.was_interrupted:
+            self.keep(INTERRUPTED)
+        self.workspace.agree()
+
+    def keep(self, reason: str) -> SnapshotInfo | None:
+        """Keeps what a command has left; None if that is what was there before.
+
+        What there is no room for is not kept, and is gone: no other command could clear it away.
+        """
+        self.place.open_up()
+        try:
+            return self.workspace.snapshot_if_changed(reason=reason)
+        except LimitExceeded as exc:
+            self.workspace.close()
+            self.place.clear()
+            exc.add_note("Nothing of what the command did was kept.")
+            raise
+
+
+@contextmanager
+def lend(handle: Handle, namespace_id: NamespaceId) -> Generator[Warm]:
+    """Lends the directory of a namespace to one command at a time; raises `Busy`."""
+    try:
+        place = place_for(handle.context, handle.tenant_id, namespace_id, handle.name)
+        with place.held():
+            place.prepare()
+            warm = Warm(handle, place)
+            with warm.workspace:
+                yield warm
+            os.utime(place.folder)
+    except OSError as exc:
+        raise from_system(exc, f"the directory for commands in {handle.name!r}") from exc
