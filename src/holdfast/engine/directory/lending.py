@@ -40,9 +40,9 @@ class Place:
         self._in_use, self._boot = folder / "in-use", folder / "boot"
 
     @contextmanager
-    def held(self, *, patience_s: float = PATIENCE_S) -> Generator[None]:
+    def held(self, *, patience_s: float | None = None) -> Generator[None]:
         """Holds it, until whoever does ends; raises `Busy` if others hold it for too long."""
-        until = time.monotonic() + patience_s
+        until = time.monotonic() + (PATIENCE_S if patience_s is None else patience_s)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(self.folder / "lock", flags, 0o600)
         try:
@@ -87,7 +87,7 @@ class Place:
                 _remove(each)
         self._in_use.unlink(missing_ok=True)
 
-    def remove(self, *, patience_s: float) -> None:
+    def remove(self, *, patience_s: float | None = None) -> None:
         """Removes it, once nobody holds it; raises `Busy`."""
         with self.held(patience_s=patience_s):
             _remove(self.folder)
@@ -140,7 +140,7 @@ def let_go_of(context: Context, tenant_id: TenantId, name: str, *, but: Namespac
         found = place.folder.name
         if found.endswith(f"-{_digest(name)}") and found != kept:
             try:
-                place.remove(patience_s=PATIENCE_S)
+                place.remove()
             except FileNotFoundError:
                 continue
             except OSError as exc:

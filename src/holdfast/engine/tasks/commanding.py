@@ -20,7 +20,7 @@ def execute(handle: Handle, wanted: Command, hear: Hear, manner: Manner = USUAL)
     """Runs a command; raises `NotBuilt` where nobody has turned that on."""
     commands: Commands | None = handle.context.commands
     if commands is None:
-        raise NotBuilt("no commands are run here").with_hint("HOLDFAST_EXEC=1 turns them on.")
+        raise NotBuilt("this process runs no commands").with_hint("HOLDFAST_EXEC=1 turns them on.")
     if not wanted.is_task:
         return commands.run(handle, wanted, hear, manner)
     tasks = Tasks(
