@@ -101,10 +101,15 @@ REFUSED = {
     "setuid": "cp /bin/bash workspace/b && chmod u+s workspace/b",
     "system": "echo x > /usr/bin/holdfast-was-here",
     "root": "echo x > /holdfast-was-here",
-    "settings of the kernel": "echo '|/bin/x' > /proc/sys/kernel/core_pattern",
-    "requests to the kernel": "echo b > /proc/sysrq-trigger",
+    # Opened, and nothing written: whoever finds that it can be shall still have a machine.
+    "settings of the kernel": ": >> /proc/sys/kernel/core_pattern",
+    "requests to the kernel": ": >> /proc/sysrq-trigger",
+    "debugging of the kernel": ": >> /proc/dynamic_debug/control",
+    "the program of the first process": ": >> /proc/1/exe",
     "memory of the kernel": "head -c 1 /proc/kcore",
     "becoming another": "su -c true",
+    # As they are: it would be the machine's own.
+    **{f"the mode of {name}": f"chmod 666 /dev/{name}" for name in ("null", "zero", "tty")},
 }
 
 
@@ -163,8 +168,8 @@ def test_there_is_no_network(box: Box) -> None:
 
 
 BOMB = 'f() { [ "$1" -gt 0 ] && { f $(($1 - 1)) & f $(($1 - 1)) & }; sleep 60; }; f 8'
-"""Of processes, each of which starts two others. With an end of its own: of root's, the kernel
-counts none, and whoever tests whether we do shall not lose a machine if we do not."""
+"""Of processes, each of which starts two others. With an end of its own: whoever tests whether they
+are counted shall not lose a machine if they are not."""
 
 
 @needs_sandbox
@@ -193,9 +198,9 @@ def test_what_takes_too_much_is_ended(
     box: Box, command: str, allowed: dict[str, float], why: Stopped
 ) -> None:
     end, said = box(command, **allowed)
-    if why is Stopped.PROCESSES and os.geteuid() != 0:
-        # The kernel refuses them first, of whoever is not root.
-        assert end.stopped in (why, Stopped.OUTPUT) or "Resource temporarily unavailable" in said
+    if why is Stopped.PROCESSES and end.stopped is not why:
+        # The kernel refuses them, before anybody has counted.
+        assert "Resource temporarily unavailable" in said
         return
     assert end.stopped is why
     assert end.exit_code == 128 + signal.SIGKILL
@@ -283,6 +288,23 @@ def test_many_at_once_do_not_disturb_each_other(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert said == {n: f"{n}\n{n}\n{n}\n{n}\n{n}\n{n}\n" for n in range(8)}
+
+
+@needs_sandbox
+def test_no_more_processes_than_the_kernel_lets_it_have(box: Box) -> None:
+    _, said = box(
+        "for i in {1..40}; do sleep 5 & done 2>/dev/null; ls -d /proc/[0-9]* | wc -l",
+        processes=20,
+        seconds=4.0,
+    )
+    assert not said or int(said.split()[-1]) <= 24
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="it is about root")
+def test_as_root_nothing_is_run(box: Box) -> None:
+    with pytest.raises(SandboxUnavailable, match="root"):
+        box("touch workspace/ran")
+    assert list(box.folder.iterdir()) == []
 
 
 def test_without_bubblewrap_nothing_is_run(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -80,7 +80,7 @@ def arguments(
     given += ["--ro-bind-data", str(users_fd), "/etc/passwd"]
     given += ["--ro-bind-data", str(groups_fd), "/etc/group"]
     # What is in memory counts for nobody: it has an end of its own, wherever it can be written to.
-    given += ["--proc", "/proc", "--dev", "/dev"]
+    given += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
     given += ["--size", str(_SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 - in there
     given += ["--remount-ro", "/dev"]
     for place in ("/tmp", HOME):  # noqa: S108 - of the command alone

@@ -19,7 +19,7 @@ class Allowance:
     """Of both streams together."""
     disk_bytes: int = 2048 * MIB
     """By how much the folder may grow; no file in it becomes larger."""
-    disk_files: int = 200_000
+    disk_files: int = 100_000
     """How many files and folders may come to be in it."""
     scratch_bytes: int = 256 * MIB
     """Of the temporary folder, and of the home, each. They are in memory."""

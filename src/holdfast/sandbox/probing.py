@@ -4,12 +4,14 @@ A sandbox is believed when it has said from within that it holds. Asked before t
 and once for a process: what it needs of the kernel does not come and go.
 """
 
+import os
 import platform
 import shutil
 import sys
 import tempfile
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -31,8 +33,11 @@ done < /proc/self/status
 while IFS=: read -r name rest; do
   case $name in *'|'*|*lo) ;; *) fail "there is a network" ;; esac
 done < /proc/net/dev
-for place in / /usr /etc /dev /proc/sys/kernel; do
+for place in / /usr /etc /dev; do
   ( : > "$place/holdfast-probe" ) 2>/dev/null && fail "$place can be written to"
+done
+for place in /proc/self/comm /proc/sys/kernel/core_pattern /proc/sysrq-trigger; do
+  ( : >> "$place" ) 2>/dev/null && fail "$place can be written to"
 done
 ( : > {WORKSPACE}/probe ) || fail "the workspace cannot be written to"
 [ "$BASHPID" -lt 100 ] || fail "other processes are there"
@@ -65,6 +70,16 @@ class Sandbox:
             return self._found
 
 
+def _is_root() -> bool:
+    """Says whether this is the machine's root, and not one of a namespace of its own."""
+    if os.geteuid() != 0:
+        return False
+    with suppress(OSError, ValueError):
+        inside, outside, _ = Path("/proc/self/uid_map").read_text("ascii").split("\n")[0].split()
+        return inside != "0" or outside == "0"
+    return True
+
+
 def _probe() -> tuple[str, bytes]:
     if sys.platform != "linux":
         raise SandboxUnavailable("commands are run on Linux alone: bubblewrap is there")
@@ -72,12 +87,20 @@ def _probe() -> tuple[str, bytes]:
     bwrap = shutil.which("bwrap", path=PATH)
     if bwrap is None:
         raise SandboxUnavailable("bubblewrap (`bwrap`) is not installed")
+    if _is_root():
+        # Whatever namespace its commands are in, what belongs to root is theirs: they could change
+        # the modes of devices, and the kernel counts none of their processes.
+        raise SandboxUnavailable("commands are not run as root").with_hint(
+            "Run it as another user: nothing here needs root."
+        )
     filter_ = make_filter(platform.machine())
     if filter_ is None:
         message = f"no filter of system calls is known for {platform.machine()}"
         raise SandboxUnavailable(message)
     if not Path("/bin/bash").exists():
         raise SandboxUnavailable("bash is not installed")
+    if not Path("/proc/thread-self/children").exists():
+        raise SandboxUnavailable("this kernel does not say which processes a command has")
     said: list[bytes] = []
     with tempfile.TemporaryDirectory(prefix="holdfast-probe-") as folder:
         order = Order(

@@ -33,7 +33,7 @@ LOOK_S: Final = 0.05
 """A bomb of processes has made some hundreds in this time."""
 
 _NICENESS: Final = 15
-_START_S: Final = 10.0
+_START_S: Final = 30.0
 _READ_BYTES: Final = 65536
 _SIGNALLED: Final = 128
 _KIBIBYTE: Final = 1024

@@ -30,15 +30,15 @@ def execute(handle: Handle, wanted: Command, hear: Hear, manner: Manner = USUAL)
         rollback_on_failure=wanted.rollback_on_failure,
         handle=handle,
     )
-    done: Executed | None = None
+    ended: list[Executed] = []
     with suppress(_Failed), tasks as task:
-        done = commands.run(handle, wanted, hear, manner)
+        ended.append(done := commands.run(handle, wanted, hear, manner))
         if not done.is_ok:
             raise _Failed(_why(done))
     after = task.after
     restored = None if task.rolled_back is None else task.rolled_back.snapshot
     return replace(
-        done,
+        ended[0],
         task_id=task.id,
         before=task.before.id,
         snapshot=None if after is None else after.id,

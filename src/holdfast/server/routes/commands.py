@@ -108,7 +108,9 @@ class _Running:
     def _tell(self, act: Any, *told: object) -> None:  # noqa: ANN401 - whatever is called
         self._loop.call_soon_threadsafe(act, *told)
 
-    def _end(self, _task: object) -> None:
+    def _end(self, task: "asyncio.Future[Executed]") -> None:
+        if not task.cancelled():
+            task.exception()  # Looked at, also where nobody waits for it any more.
         self._said.put_nowait(None)
         self._begun.set()
 
