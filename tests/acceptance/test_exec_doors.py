@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(why_none() is not None, reason=why_none() or "")
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    kept = {name: os.environ[name] for name in ("PATH", "LANG") if name in os.environ}
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "PYTHONPATH") if name in os.environ}
     return {
         **kept,
         "HOME": str(tmp_path),

@@ -15,7 +15,8 @@ from holdfast.server.compat.trove import commands
 from holdfast.testing.sandboxes import why_none
 from holdfast.testing.servers import Server, running_server
 
-TROVE = Path(sys.executable).with_name("trove")
+TROVE = (sys.executable, "-c", "import sys; from trove_sdk.cli import main; sys.exit(main())")
+"""The program, also where it was installed for another interpreter."""
 
 
 @pytest.fixture(scope="module")
@@ -100,6 +101,7 @@ def test_a_command_that_takes_too_long_is_a_timeout(trove: TroveClient) -> None:
 def test_the_program_runs_commands(server: Server, namespace: str, tmp_path: Path) -> None:
     environ = {
         "PATH": os.environ["PATH"],
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
         "HOME": str(tmp_path),
         "NO_PROXY": "127.0.0.1",
         "TROVE_API_KEY": server.api_key,
@@ -110,7 +112,7 @@ def test_the_program_runs_commands(server: Server, namespace: str, tmp_path: Pat
 
     def run(*words: str, stdin: bytes = b"") -> tuple[int, bytes]:
         done = subprocess.run(
-            [TROVE, "run", *words], input=stdin, env=environ, capture_output=True, check=False
+            [*TROVE, "run", *words], input=stdin, env=environ, capture_output=True, check=False
         )
         return done.returncode, done.stdout
 
