@@ -95,6 +95,12 @@ class End:
     stopped: Stopped | None
 
 
+class _Info(msgspec.Struct):
+    """What bubblewrap says of what it has made."""
+
+    child_pid: int = msgspec.field(name="child-pid")
+
+
 def run(
     bwrap: str, filter_: bytes, order: Order, hear: Hear, *, is_wanted: Callable[[], bool]
 ) -> End:
@@ -156,15 +162,15 @@ class _Started:
         except OSError as exc:
             message = f"{bwrap} cannot be started: {exc.strerror}"
             raise SandboxUnavailable(message) from exc
-        stack.callback(self._kill)
-        for each in (*given, out_in, err_in, stdin):
-            each.close()
         self._ready, self._gate, self._life, self._info = ready, gate, life, info
         self._streams = {out.fd: "stdout", err.fd: "stderr"}
         self._err = err.fd
         self._first: int | None = None
         self._first_pid = 0
         stack.callback(self._close_first)
+        stack.callback(self._kill)
+        for each in (*given, out_in, err_in, stdin):
+            each.close()
 
     def wait_until_ready(self) -> None:
         """Waits until the sandbox is there; raises `SandboxUnavailable` if it will not be."""
@@ -178,10 +184,10 @@ class _Started:
             why = said.decode("utf-8", "replace").strip()[:500] or "it does not answer"
             raise SandboxUnavailable(f"no sandbox can be had here: {why}")
         try:
-            first = msgspec.json.decode(os.read(self._info.fd, 4096), type=dict[str, int])
-            self._first_pid = first["child-pid"]
-            self._first = os.pidfd_open(self._first_pid)
-        except (OSError, msgspec.DecodeError, KeyError) as exc:
+            told = msgspec.json.decode(os.read(self._info.fd, _READ_BYTES), type=_Info)
+            self._first_pid = told.child_pid
+            self._first = os.pidfd_open(told.child_pid)
+        except (OSError, msgspec.DecodeError) as exc:
             self._give_up()
             raise SandboxUnavailable("the sandbox does not say which its processes are") from exc
         # Whoever answers others comes first, and whoever ends a command before all that it has
@@ -192,18 +198,35 @@ class _Started:
 
     def let_go(self) -> None:
         """Has the command begin."""
-        os.write(self._life.fd, b"go\n")
-        os.write(self._gate.fd, b"go\n")
+        try:
+            os.write(self._life.fd, b"go\n")
+            os.write(self._gate.fd, b"go\n")
+        except BrokenPipeError as exc:
+            raise SandboxUnavailable("the sandbox ended before the command began") from exc
         self._gate.close()
 
     def listen(self, hear: Hear, until: float, is_wanted: Callable[[], bool]) -> Stopped | None:
         """Hands on what it says until it ends; ends it when it takes too much, and says of what."""
-        order, left = self._order, self._order.allowance.output_bytes
+        order = self._order
         processes = Processes(self._first_pid, order.allowance)
         growth = Growth(
             order.folder, order.allowance, size=order.folder_bytes, files=order.folder_files
         )
-        look_at = time.monotonic() + LOOK_S
+
+        def look() -> Stopped | None:
+            found = processes.find_excess() or growth.find_excess()
+            return found or (None if is_wanted() else Stopped.CALLER)
+
+        found = self._hear_out(hear, until, look) or self._outlast(until, look)
+        if found is not None:
+            self._kill()
+        return found
+
+    def _hear_out(
+        self, hear: Hear, until: float, look: Callable[[], Stopped | None]
+    ) -> Stopped | None:
+        """Hands on what it says until it says no more; returns what there is too much of."""
+        left, look_at = self._order.allowance.output_bytes, time.monotonic() + LOOK_S
         with selectors.DefaultSelector() as waiting:
             for fd in self._streams:
                 waiting.register(fd, selectors.EVENT_READ)
@@ -215,41 +238,32 @@ class _Started:
                         continue
                     hear(self._streams[key.fd], said[:left])
                     if len(said) > left:
-                        return self._stop(Stopped.OUTPUT)
+                        return Stopped.OUTPUT
                     left -= len(said)
                 now = time.monotonic()
                 if now >= until:
-                    return self._stop(Stopped.TIME)
+                    return Stopped.TIME
                 if now >= look_at:
-                    found = processes.find_excess() or growth.find_excess()
-                    if found is not None:
-                        return self._stop(found)
-                    if not is_wanted():
-                        return self._stop(Stopped.CALLER)
+                    if (found := look()) is not None:
+                        return found
                     look_at = now + LOOK_S
-        return self._wait_for_end(until, processes, growth)
+        return None
 
-    def _wait_for_end(self, until: float, processes: Processes, growth: Growth) -> Stopped | None:
+    def _outlast(self, until: float, look: Callable[[], Stopped | None]) -> Stopped | None:
         """Waits for a command that has closed what it says; the same bounds hold."""
         while True:
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(LOOK_S)
                 return None
-            found = processes.find_excess() or growth.find_excess()
-            if found is None and time.monotonic() >= until:
-                found = Stopped.TIME
+            found = look() or (Stopped.TIME if time.monotonic() >= until else None)
             if found is not None:
-                return self._stop(found)
+                return found
 
     def end(self) -> int:
         """Returns the exit code once nothing of it runs any more."""
         code = self._process.wait()
         self._wait_for_first()
         return code
-
-    def _stop(self, why: Stopped) -> Stopped:
-        self._kill()
-        return why
 
     def _kill(self) -> None:
         """Ends all of it, and waits until it is over."""
