@@ -12,12 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.errors import Conflict, HoldfastError, Invalid, MergeConflict
+from holdfast.errors import Conflict, HoldfastError, Invalid, MergeConflict, NotBuilt
 from holdfast.model.values import to_json
 from holdfast.server.problems import (
     FAULT,
     NoMethod,
-    NotBuilt,
     Unauthorized,
     status_of,
     type_of,
@@ -76,7 +75,7 @@ def answer_to(request: Request, error: Exception, rephrase: Rephrase = say_plain
     if isinstance(error, HoldfastError):
         status, problem = status_of(error), _problem_of(error)
         # The server's own fault, which its operator has to know; what it does not do is none.
-        if status >= FAULT and status != NotBuilt.http_status:
+        if status >= FAULT and not isinstance(error, NotBuilt):
             logger.error("%s: %s (request %s)", error.code, error, request.id, exc_info=error)
     else:
         status, problem = FAULT, _fault()

@@ -12,6 +12,7 @@ from holdfast.errors import (
     Incompatible,
     Invalid,
     LimitExceeded,
+    NotBuilt,
     NotFound,
     QuotaExceeded,
     StorageFull,
@@ -20,7 +21,6 @@ from holdfast.errors import (
     VaultTooNew,
     shorten,
 )
-from holdfast.errors import NotBuilt as NotBuiltAnywhere
 
 _STATUSES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (QuotaExceeded, 413),
@@ -34,7 +34,7 @@ _STATUSES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (Conflict, 409),
     (Invalid, 400),
     (Unavailable, 503),
-    (NotBuiltAnywhere, 501),
+    (NotBuilt, 501),
     (Incompatible, 500),
 )
 """The first that an error is one of counts."""
@@ -198,14 +198,6 @@ class RangeUnfit(Refused):
 
     def __init__(self, size: int) -> None:
         super().__init__(f"the file has {size} bytes: there is nothing at that offset")
-
-
-class NotBuilt(Refused):
-    """Something that this server does not do."""
-
-    code = "not_implemented"
-    hint = "Leave it out, or use a server that does it."
-    http_status = 501
 
 
 class CommandTimedOut(Refused):
