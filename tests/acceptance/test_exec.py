@@ -151,9 +151,12 @@ def test_nothing_is_left_out_and_nothing_is_in_the_way(local: holdfast.Holdfast)
     agent.files.write("a.log", "seen")
     assert agent.exec("cat a.log; mkdir build; echo x > build/b.log").stdout == "seen"
     assert names(agent) == [".holdfastignore", "a.log", "build/b.log"]
-    # Whatever it makes of the modes of folders, the next one begins.
-    agent.exec("mkdir shut; echo y > shut/f; chmod 000 shut .")
-    assert agent.exec("chmod 700 shut; cat shut/f").stdout == "y\n"
+    # Whatever it makes of the modes of folders and files, they are kept, and the next one begins.
+    agent.exec("mkdir shut; echo y > shut/f; chmod 000 shut/f shut .")
+    assert agent.files.read("shut/f") == b"y\n"
+    agent.exec("chmod 000 shut")
+    agent.files.write("shut/g", "z")
+    assert agent.exec("cat shut/f shut/g").stdout == "y\nz"
 
 
 def test_a_link_out_of_the_folder_leads_nowhere(local: holdfast.Holdfast, tmp_path: Path) -> None:

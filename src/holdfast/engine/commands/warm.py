@@ -18,7 +18,7 @@ from holdfast.engine.directory.attachments import Attachments
 from holdfast.engine.directory.lending import Place, place_for
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.workspace import Workspace
-from holdfast.errors import LimitExceeded
+from holdfast.errors import LimitExceeded, Unavailable
 from holdfast.errors.system import from_system
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import SnapshotInfo
@@ -32,19 +32,39 @@ class Warm:
     """The directory of one namespace, in the hands of whoever runs a command in it."""
 
     def __init__(self, handle: Handle, place: Place) -> None:
-        self.place = place
+        self.place, self._handle = place, handle
+        self._workspace = self._open()
+
+    def _open(self) -> Workspace:
+        handle, place = self._handle, self.place
+        place.prepare()
         context = replace(handle.context, state=place.known)
         found = Attachments(context, handle.tenant_id).get_or_add(
             place.files, namespace=handle.name
         )
         # All that is in it, whatever `.holdfastignore` says: commands see what the namespace has.
-        self.workspace = Workspace(handle, found, _NOTHING_LEFT_OUT)
+        return Workspace(handle, found, _NOTHING_LEFT_OUT)
+
+    def close(self) -> None:
+        """Keeps what is known of it for the next command."""
+        self._workspace.close()
 
     def catch_up(self) -> None:
         """Brings in what was written through the namespace; keeps what was interrupted first."""
         if self.place.was_interrupted:
             self.keep(INTERRUPTED)
-        self.workspace.agree()
+        try:
+            self._workspace.agree()
+        except Unavailable:
+            # A folder that a command has closed, for one: all that is in it is in the namespace,
+            # of which another is made.
+            self._begin_anew()
+            self._workspace.agree()
+
+    def _begin_anew(self) -> None:
+        self._workspace.close()
+        self.place.clear()
+        self._workspace = self._open()
 
     def keep(self, reason: str) -> SnapshotInfo | None:
         """Keeps what a command has left; None if that is what was there before.
@@ -53,12 +73,16 @@ class Warm:
         """
         self.place.open_up()
         try:
-            return self.workspace.snapshot_if_changed(reason=reason)
+            taken = self._workspace.snapshot_if_changed(reason=reason)
+            if taken is not None and taken.is_partial:
+                # What it has closed to everybody is its own, and so are the modes.
+                self.place.open_all()
+                taken = self._workspace.snapshot_if_changed(reason=reason) or taken
         except LimitExceeded as exc:
-            self.workspace.close()
-            self.place.clear()
+            self._begin_anew()
             exc.add_note("Nothing of what the command did was kept.")
             raise
+        return taken
 
 
 @contextmanager
@@ -67,10 +91,11 @@ def lend(handle: Handle, namespace_id: NamespaceId) -> Generator[Warm]:
     try:
         place = place_for(handle.context, handle.tenant_id, namespace_id, handle.name)
         with place.held():
-            place.prepare()
             warm = Warm(handle, place)
-            with warm.workspace:
+            try:
                 yield warm
+            finally:
+                warm.close()
             os.utime(place.folder)
     except OSError as exc:
         raise from_system(exc, f"the directory for commands in {handle.name!r}") from exc

@@ -10,6 +10,7 @@ import fcntl
 import hashlib
 import os
 import shutil
+import stat
 import time
 from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -79,6 +80,10 @@ class Place:
     def open_up(self) -> None:
         """Lets it be looked into, whatever somebody has made of its mode."""
         self.files.chmod(_PRIVATE)
+
+    def open_all(self) -> None:
+        """Lets all that is in it be read, whatever somebody has made of the modes."""
+        _open_up(self.files, also_files=True)
 
     def clear(self) -> None:
         """Lets go of all that is in it."""
@@ -171,8 +176,17 @@ def _digest(name: str) -> str:
 
 def _remove(folder: Path) -> None:
     """Removes a folder, though somebody has closed what is in it."""
-    for above, names, _ in os.walk(folder):
-        for path in (Path(above, name) for name in names):
-            if not path.is_symlink():
-                path.chmod(_PRIVATE)
+    _open_up(folder, also_files=False)
     shutil.rmtree(folder)
+
+
+def _open_up(folder: Path, *, also_files: bool) -> None:
+    folder.chmod(folder.stat().st_mode | _PRIVATE)
+    for above, folders, files in os.walk(folder):
+        # From above: what is opened here is listed next.
+        for name in (*folders, *(files if also_files else ())):
+            path = Path(above, name)
+            mode = path.lstat().st_mode
+            wanted = _PRIVATE if stat.S_ISDIR(mode) else stat.S_IRUSR
+            if not stat.S_ISLNK(mode) and mode & wanted != wanted:
+                path.chmod(stat.S_IMODE(mode) | wanted)
