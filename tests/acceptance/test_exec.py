@@ -79,9 +79,10 @@ def test_a_command_sees_the_files_and_what_it_leaves_is_kept(agent: holdfast.Nam
     assert (last.action, last.details["exit_code"]) == ("exec.completed", 3)
     # What changes nothing leaves nothing.
     assert agent.exec("ls").snapshot is None
+    # And is taken back without what was written before it.
     agent.undo()
-    assert names(agent) == []
-    assert agent.exec("ls -A").stdout == ""
+    assert names(agent) == ["b.sh", "src/a.sh"]
+    assert agent.exec("ls -A").stdout == "b.sh\nsrc\n"
 
 
 def test_what_is_written_in_between_is_seen_by_the_next(agent: holdfast.Namespace) -> None:

@@ -76,12 +76,12 @@ def test_nothing_of_the_machine_is_there_but_its_programs(box: Box, secret: Path
     _, said = box(
         f"cat workspace/way-out workspace/up{secret} {secret} /etc/shadow 2>/dev/null; "
         f"ls /root /srv /var /run {secret.parent} 2>/dev/null; "
-        "cat /proc/1/environ /proc/*/cmdline | tr '\\0' '\\n'; env; ls /home"
+        "env; ls /home; echo; cat /proc/*/comm"
     )
     assert "nobody's business" not in said
     assert "root:" not in said
-    assert "pytest" not in said
-    assert str(os.getpid()) not in said
+    assert "PYTEST" not in said
+    assert set(said.rpartition("\n\n")[2].split()) == {"bwrap", "bash", "cat"}
 
 
 @needs_sandbox
@@ -178,8 +178,12 @@ are counted shall not lose a machine if they are not."""
     [
         ("sleep 60", {"seconds": 0.3}, Stopped.TIME),
         ("exec >/dev/null 2>&1; sleep 60", {"seconds": 0.3}, Stopped.TIME),
-        (BOMB, {"processes": 100}, Stopped.PROCESSES),
-        ("for i in {1..99}; do sleep 60 & done; wait", {"processes": 50}, Stopped.PROCESSES),
+        (BOMB, {"processes": 100, "seconds": 2.0}, Stopped.PROCESSES),
+        (
+            "for i in {1..99}; do sleep 60 & done; wait",
+            {"processes": 50, "seconds": 2.0},
+            Stopped.PROCESSES,
+        ),
         ("cat /dev/zero", {"output_bytes": MIB}, Stopped.OUTPUT),
         ("cat /dev/zero >&2", {"output_bytes": MIB}, Stopped.OUTPUT),
         (
@@ -295,9 +299,10 @@ def test_no_more_processes_than_the_kernel_lets_it_have(box: Box) -> None:
     _, said = box(
         "for i in {1..40}; do sleep 5 & done 2>/dev/null; ls -d /proc/[0-9]* | wc -l",
         processes=20,
-        seconds=4.0,
+        seconds=2.0,
     )
-    assert not said or int(said.split()[-1]) <= 24
+    # A shell that gets none tries again for a while, and may not come to count.
+    assert not said or int(said.split()[-1]) <= 20
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="it is about root")

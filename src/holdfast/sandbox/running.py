@@ -128,7 +128,9 @@ class _Started:
         ready, ready_in = lend(_pipe())
         gate_out, gate = lend(_pipe())
         life_out, life = lend(_pipe())
-        info, info_in = lend(_pipe())
+        # A file, and no pipe: bubblewrap would not survive that nobody reads there any more, and
+        # leave what it has begun.
+        info = lend(_file(b""))
         out, out_in = lend(_pipe())
         err, err_in = lend(_pipe())
         data = [lend(_file(each)) for each in (filter_, USERS, GROUPS)]
@@ -142,11 +144,11 @@ class _Started:
             filter_fd=data[0].fd,
             users_fd=data[1].fd,
             groups_fd=data[2].fd,
-            info_fd=info_in.fd,
+            info_fd=info.fd,
             scratch_bytes=allowance.scratch_bytes,
             has_network=order.has_network,
         )
-        given = (ready_in, gate_out, info_in, life_out, *data)
+        given = (ready_in, gate_out, life_out, *data)
         stdin = lend(_file(order.stdin))
         try:
             self._process = subprocess.Popen(  # noqa: S603 - in the sandbox, and nowhere else
@@ -154,7 +156,7 @@ class _Started:
                 stdin=stdin.fd,
                 stdout=out_in.fd,
                 stderr=err_in.fd,
-                pass_fds=[each.fd for each in given],
+                pass_fds=[each.fd for each in (*given, info)],
                 env={},
                 cwd="/",
                 start_new_session=True,
@@ -184,7 +186,7 @@ class _Started:
             why = said.decode("utf-8", "replace").strip()[:500] or "it does not answer"
             raise SandboxUnavailable(f"no sandbox can be had here: {why}")
         try:
-            told = msgspec.json.decode(os.read(self._info.fd, _READ_BYTES), type=_Info)
+            told = msgspec.json.decode(os.pread(self._info.fd, _READ_BYTES, 0), type=_Info)
             self._first_pid = told.child_pid
             self._first = os.pidfd_open(told.child_pid)
         except (OSError, msgspec.DecodeError) as exc:

@@ -2,8 +2,8 @@
 
 1. The directory of the namespace catches up with what was written through the namespace.
 2. The command runs in the sandbox, and in there alone.
-3. What it has left, well or not, becomes a snapshot, if it changed anything. What was written
-   through the namespace meanwhile is in it as well.
+3. What it has left, well or not, becomes a snapshot, if it changed anything: `undo` takes it back.
+   What was written through the namespace and is in no snapshot becomes one before it.
 4. The journal says what was run, by whom, and how it ended.
 
 A crash leaves nothing running; what the command did by then is kept by the next one (`warm.py`).

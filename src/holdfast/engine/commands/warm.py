@@ -14,18 +14,44 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
 
-from holdfast.engine.directory.attachments import Attachments
+from holdfast.engine.directory.attachments import Attachment, Attachments
 from holdfast.engine.directory.lending import Place, place_for
+from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import LimitExceeded, Unavailable
 from holdfast.errors.system import from_system
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import SnapshotInfo
+from holdfast.operations.snapshots import Note
+from holdfast.progress import no_progress
 
+BEFORE: Final = "before a command"
 INTERRUPTED: Final = "what a command that was interrupted has left"
 
 _NOTHING_LEFT_OUT: Final = b""
+
+
+class _Copy(Workspace):
+    """A directory of our own: all that is in it counts, and what was there before is kept."""
+
+    def __init__(self, handle: Handle, attachment: Attachment) -> None:
+        # Whatever `.holdfastignore` says: commands see what the namespace has.
+        super().__init__(handle, attachment, _NOTHING_LEFT_OUT)
+
+    def capture(self, reason: str) -> SnapshotInfo | None:
+        """Captures what differs; what the namespace had and no snapshot did is one before it."""
+        note = Note(reason=reason)
+        with self._exclusive():
+            taken, _ = keep(
+                self._plain,
+                self._directory,
+                note,
+                only_if_changed=True,
+                before=BEFORE,
+                progress=no_progress,
+            )
+        return taken
 
 
 class Warm:
@@ -35,15 +61,14 @@ class Warm:
         self.place, self._handle = place, handle
         self._workspace = self._open()
 
-    def _open(self) -> Workspace:
+    def _open(self) -> _Copy:
         handle, place = self._handle, self.place
         place.prepare()
         context = replace(handle.context, state=place.known)
         found = Attachments(context, handle.tenant_id).get_or_add(
             place.files, namespace=handle.name
         )
-        # All that is in it, whatever `.holdfastignore` says: commands see what the namespace has.
-        return Workspace(handle, found, _NOTHING_LEFT_OUT)
+        return _Copy(handle, found)
 
     def close(self) -> None:
         """Keeps what is known of it for the next command."""
@@ -73,11 +98,11 @@ class Warm:
         """
         self.place.open_up()
         try:
-            taken = self._workspace.snapshot_if_changed(reason=reason)
+            taken = self._workspace.capture(reason)
             if taken is not None and taken.is_partial:
                 # What it has closed to everybody is its own, and so are the modes.
                 self.place.open_all()
-                taken = self._workspace.snapshot_if_changed(reason=reason) or taken
+                taken = self._workspace.capture(reason) or taken
         except LimitExceeded as exc:
             self._begin_anew()
             exc.add_note("Nothing of what the command did was kept.")
