@@ -37,6 +37,7 @@ _HOMES = {
     "Embedder": "holdfast.engine.core.embedding",
     "Entity": "holdfast.model.entities",
     "Event": "holdfast.model.events",
+    "Executed": "holdfast.model.commands",
     "FileInfo": "holdfast.model.files",
     "Finding": "holdfast.model.files",
     "Findings": "holdfast.model.files",

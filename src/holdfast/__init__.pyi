@@ -28,6 +28,7 @@ from holdfast.model.changes import (
     Restored,
     Step,
 )
+from holdfast.model.commands import Executed
 from holdfast.model.entities import Entity, Totals
 from holdfast.model.erasures import Certificate
 from holdfast.model.events import Event
@@ -99,6 +100,7 @@ __all__ = [
     "Embedder",
     "Entity",
     "Event",
+    "Executed",
     "FileInfo",
     "Finding",
     "Findings",

@@ -6,8 +6,9 @@ where a user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for plain text, `T
 of what is shown, `HOLDFAST_PAGER` or `PAGER` names what shows a long text. `HOLDFAST_STAY`, `CI`
 and `SUDO_UID` say whether a command may leave a process behind, `XDG_RUNTIME_DIR` how long;
 `DISPLAY` and `WAYLAND_DISPLAY` whether a browser can be opened. For clients of a server, those of
-`ClientSettings`; for agents that come over HTTP, `HOLDFAST_MCP_TOKEN`. `GIT_*` variables in
-particular mean nothing here.
+`ClientSettings`; for agents that come over HTTP, `HOLDFAST_MCP_TOKEN`; `HOLDFAST_EXEC` and its like
+say whether commands are run, and how much one may take. `GIT_*` variables in particular mean
+nothing here.
 
 Everything is a function of the mapping that is passed in, so that a process that stays can
 answer for callers with environments of their own. Imports next to nothing: whoever has to know
@@ -296,6 +297,37 @@ def read_logins(environ: Mapping[str, str]) -> Logins:
         return Logins(kept.get("current") and str(kept["current"]), servers)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return Logins(None, {})
+
+
+class ExecSettings(NamedTuple):
+    """Whether commands are run, and how much one may take."""
+
+    is_on: bool = False
+    has_network: bool = False
+    """Whether a command that asks for it has this machine's network."""
+    seconds: int = 600
+    """How long one may run whose caller says so; others run for half a minute."""
+    memory_bytes: int = 1 << 30
+    processes: int = 256
+    disk_bytes: int = 2 << 30
+
+
+def exec_settings(environ: Mapping[str, str]) -> ExecSettings:
+    """Returns what the environment says of commands; what is no number counts as not said."""
+    usual = ExecSettings()
+
+    def number(name: str, otherwise: int) -> int:
+        said = environ.get(name, "")
+        return int(said) if said.isascii() and said.isdecimal() and len(said) <= 18 else otherwise  # noqa: PLR2004 - what 64 bits hold
+
+    return ExecSettings(
+        is_on=environ.get("HOLDFAST_EXEC") == "1",
+        has_network=environ.get("HOLDFAST_EXEC_NETWORK") == "1",
+        seconds=number("HOLDFAST_EXEC_SECONDS", usual.seconds),
+        memory_bytes=number("HOLDFAST_EXEC_MEMORY_BYTES", usual.memory_bytes),
+        processes=number("HOLDFAST_EXEC_PROCESSES", usual.processes),
+        disk_bytes=number("HOLDFAST_EXEC_DISK_BYTES", usual.disk_bytes),
+    )
 
 
 def mcp_token(environ: Mapping[str, str]) -> str | None:

@@ -17,6 +17,7 @@ from holdfast.engine.core.context import Clock, Context, system_clock
 from holdfast.engine.core.embedding import Embedder, EmbedFunction
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.core.linediff import Unify, unify
+from holdfast.engine.planes.commanding import Commands
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
     CatalogLost,
@@ -26,7 +27,13 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.ids import IdMaker
-from holdfast.settings import has_lost_catalog, has_packs
+from holdfast.settings import (
+    ExecSettings,
+    exec_settings,
+    has_lost_catalog,
+    has_packs,
+    process_environ,
+)
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
@@ -47,11 +54,13 @@ def open_vault(
     embed: Embedder | EmbedFunction | None = None,
     hands_texts: bool = False,
     unify: Unify = unify,
+    commands: ExecSettings | None = None,
 ) -> Holdfast:
     """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere.
 
     With `embed`, memories are found by their meaning, too. With `hands_texts`, the parts of states
     and turns are JSON text (`msgspec.Raw`), for somebody who sends them on. `unify` compares texts.
+    Whether commands are run, and what they may take, says `commands`; else the environment does.
     """
     text = os.fspath(location)
     folder = None if text.startswith(POSTGRES_SCHEMES) else _to_folder(text)
@@ -78,8 +87,28 @@ def open_vault(
         hands_texts=hands_texts,
         unify=unify,
         salvage=find_packs,
+        commands=_commands(commands or exec_settings(process_environ())),
     )
     return Holdfast(context)
+
+
+def _commands(told: ExecSettings) -> Commands | None:
+    if not told.is_on:
+        return None
+    # Few vaults run commands, and nobody else has to load what it takes.
+    from holdfast.engine.commands.running import SandboxedCommands  # noqa: PLC0415 - see above
+    from holdfast.sandbox.limits import Allowance  # noqa: PLC0415 - see above
+    from holdfast.sandbox.probing import Sandbox  # noqa: PLC0415 - see above
+
+    allowance = Allowance(
+        seconds=min(Allowance().seconds, told.seconds),
+        memory_bytes=told.memory_bytes,
+        processes=told.processes,
+        disk_bytes=told.disk_bytes,
+    )
+    return SandboxedCommands(
+        Sandbox(), allowance=allowance, longest_s=told.seconds, has_network=told.has_network
+    )
 
 
 def find_packs(place: Path) -> Iterator[tuple[str, bytes]]:

@@ -12,6 +12,7 @@ What the word behind a fence means is in `holdfast_docs.blocks`; every block of 
 - ```json SHAPE is an answer: it has to fit the shape of that name in `/openapi.json`.
 - ```text figure is a drawing: it must not look like something to type.
 
+A page that runs commands finds them turned on, where a sandbox can be had.
 A page whose blocks use the name `postgres_url` finds it defined: the URL of an empty database on
 a real server. A page that names `HOLDFAST_URL`, or makes a client, finds a server of its own,
 with the keys HOLDFAST_API_KEY and HOLDFAST_ADMIN_KEY.
@@ -62,6 +63,7 @@ from holdfast_docs.running import (
 from holdfast.cli.app import Parser, load
 from holdfast.cli.commands import COMMANDS
 from holdfast.cli.console import Console
+from holdfast.testing.sandboxes import why_none
 
 pytestmark = pytest.mark.in_memory
 
@@ -132,6 +134,10 @@ def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     monkeypatch.setattr(socket.socket, "connect", only_near(socket.socket.connect))
+    if ".exec(" in python_of(page):
+        if why_none() is not None:
+            pytest.skip(why_none() or "")
+        monkeypatch.setenv("HOLDFAST_EXEC", "1")
     with served(page, tmp_path, "python") as variables:
         for name, value in variables.items():
             monkeypatch.setenv(name, value)

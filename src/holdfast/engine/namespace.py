@@ -27,6 +27,7 @@ from holdfast.engine.sessions.entities import Entities
 from holdfast.engine.sessions.reader import SessionsReader
 from holdfast.engine.store.plane import Store
 from holdfast.engine.store.reader import StoreReader
+from holdfast.engine.tasks.commanding import execute
 from holdfast.engine.tasks.contexts import Tasks
 from holdfast.engine.tasks.runs import TaskRuns
 from holdfast.engine.tasks.schedules import Schedules
@@ -50,6 +51,7 @@ from holdfast.ids import NamespaceId, SnapshotId
 from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
 from holdfast.model.changes import Change, Changes, History, MergeResult, Restored
+from holdfast.model.commands import Executed
 from holdfast.model.entities import Totals
 from holdfast.model.names import to_name
 from holdfast.model.overviews import RollbackSeries
@@ -57,6 +59,7 @@ from holdfast.model.timelines import FolderCounts
 from holdfast.model.traces import Health
 from holdfast.model.upkeep import Policy
 from holdfast.operations.audit import GetHealth, GetRollbackSeries, GetTotals
+from holdfast.operations.commands import RunCommand
 from holdfast.operations.namespaces import Forget
 from holdfast.operations.operation import does, takes
 from holdfast.operations.snapshots import (
@@ -167,9 +170,17 @@ class Namespace:
         self, given: Callable[..., Any] | str | None = None, /, *, rollback_on_failure: bool = False
     ) -> Any:
         """Makes every call of a function a task, called like the function if nothing else."""
-        return checkpointed(
-            given, lambda name: self.task(name, rollback_on_failure=rollback_on_failure)
-        )
+        goes_back = rollback_on_failure
+        return checkpointed(given, lambda name: self.task(name, rollback_on_failure=goes_back))
+
+    @takes(RunCommand)
+    def exec(self, wanted: RunCommand) -> Executed:
+        """Runs a command of bash in the sandbox, where the files are; what it leaves is kept.
+
+        `output` is told what it says, while it runs. With a `task`, before and after are
+        snapshots; with `rollback_on_failure`, what a command that fails did is taken back.
+        """
+        return execute(self._handle, wanted, wanted.output)
 
     def find_current(self) -> SnapshotInfo | None:
         """Returns the snapshot that holds everything as it is now, or None if none does.
@@ -275,10 +286,7 @@ class Namespace:
         at: SnapshotLike | None = None,
         progress: Progress = no_progress,
     ) -> Restored:
-        """Puts all files into a real directory, which is new or empty, and attaches nothing.
-
-        As a snapshot has them, or without `at` as they are now, pending changes included.
-        """
+        """Puts all files, or a snapshot's, into a new or empty directory; attaches nothing."""
         from holdfast.engine.archives.checkout import checkout  # noqa: PLC0415 - as archives do
 
         chosen = None if at is None else self.get_snapshot(at)
@@ -327,8 +335,7 @@ class Namespace:
     def merge(self, wanted: Merge) -> MergeResult:
         """Brings in what a fork of this namespace (or its origin) has changed.
 
-        Raises `MergeConflict`, with nothing applied, where both changed the same thing; with
-        `prefer`, that side wins.
+        Raises `MergeConflict` where both changed the same thing; with `prefer`, that side wins.
         """
         other = self._sibling(called(wanted.other))
         return merge.merge_from(self._handle, other, prefer=wanted.prefer)
@@ -447,8 +454,7 @@ class Namespace:
     ) -> int:
         """Writes a snapshot, or what is there now, to a tar file; returns its entries."""
         chosen = None if snapshot is None else self.get_snapshot(snapshot)
-        # Few commands need it, and it takes as long to load as all the rest of a snapshot.
-        from holdfast.engine.archives.transfer import export  # noqa: PLC0415 - see above
+        from holdfast.engine.archives.transfer import export  # noqa: PLC0415 - few need it
 
         return export(self._handle, target, snapshot=chosen, progress=progress)
 
@@ -459,10 +465,7 @@ class Namespace:
         snapshot: SnapshotLike | None = None,
         progress: Progress = no_progress,
     ) -> int:
-        """Writes the files alone, under their own names, to a plain tar file; returns how many.
-
-        For whoever unpacks it, and for `import_files`.
-        """
+        """Writes the files alone, under their own names, to a plain tar file; returns how many."""
         from holdfast.engine.archives.transfer import export_files  # noqa: PLC0415 - as in `export`
 
         chosen = None if snapshot is None else self.get_snapshot(snapshot)
@@ -486,8 +489,7 @@ class Namespace:
 
         All else stays. What is there now is kept as a snapshot first; `undo` brings it back.
         """
-        # As in `export`.
-        from holdfast.engine.archives.plainfiles import import_files  # noqa: PLC0415 - see above
+        from holdfast.engine.archives.plainfiles import import_files  # noqa: PLC0415 - as above
 
         return import_files(self._handle, source, progress=progress)
 

@@ -26,6 +26,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.core.replying import Replying
 from holdfast.engine.directory.attachments import Attachment, Attachments
 from holdfast.engine.directory.directory import forget as forget_index
+from holdfast.engine.directory.lending import sweep
 from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.chain import append
@@ -280,6 +281,12 @@ class TenantVault:
         gone = apply_all(self._context, self._tenant.id)
         self.erasures.finish()
         return gone
+
+    def sweep_commands(self) -> int:
+        """Removes directories that commands ran in and that nobody uses any more; says how many."""
+        heads = [head for head in self._heads() if head.deleted_at is None]
+        known = {(head.namespace_id, head.name) for head in heads}
+        return sweep(self._context, self._tenant.id, known)
 
     def collect(self, *, now: bool = False, progress: Progress = no_progress) -> Collected:
         """Gives back the bytes that nothing needs any more, and has not for `keep_deleted`.

@@ -118,6 +118,7 @@ class Holdfast(TenantVault):
             # Apart from the rest: an erasure that cannot be finished keeps nothing else waiting.
             note = partial(note_storage, self._context, each.id)
             chores += [tenant.collect if collects else retain, tenant.erasures.finish, note]
+            chores.append(tenant.sweep_commands)
         return chores
 
     def check_current(self) -> None:

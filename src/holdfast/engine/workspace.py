@@ -63,9 +63,11 @@ B = TypeVar("B", Imported, ImportedFiles)
 class Workspace(Looks):
     """A directory that is attached to a namespace. Any number of threads may use it."""
 
-    def __init__(self, handle: Handle, attachment: Attachment) -> None:
+    def __init__(self, handle: Handle, attachment: Attachment, rules: bytes | None = None) -> None:
+        """Holds one; `rules` that are told count instead of its own `.holdfastignore`."""
         self._attachment = attachment
-        self._directory = Directory(handle.context, attachment.path, attachment.state)
+        path, state = attachment.path, attachment.state
+        self._directory = Directory(handle.context, path, state, rules=rules)
         self._guard = threading.RLock()
         self._recovered: str | None = None
         self._just_recovered: str | None = None

@@ -75,6 +75,7 @@
     │   ├── DirectoryMissing    an attached directory was deleted or moved
     │   ├── CatalogReplaced     other files lie where the catalog was opened
     │   ├── StorageReadOnly     the disk takes no writes
+    │   ├── SandboxUnavailable  commands cannot be run here
     │   ├── Unreachable         a server does not answer
     │   └── ServerFault         a server failed
     └── Incompatible        this program and this vault do not fit: upgrade
@@ -177,7 +178,7 @@ from holdfast.errors.missing import (
     VersionNotFound,
     WebhookNotFound,
 )
-from holdfast.errors.unavailable import CatalogReplaced, StorageReadOnly
+from holdfast.errors.unavailable import CatalogReplaced, SandboxUnavailable, StorageReadOnly
 
 __all__ = [
     "AddOnly",
@@ -236,6 +237,7 @@ __all__ = [
     "RequestReused",
     "RequestRunning",
     "RowDamaged",
+    "SandboxUnavailable",
     "ScheduleNotFound",
     "ServerFault",
     "SessionExists",

@@ -21,3 +21,13 @@ class StorageReadOnly(Unavailable):
 
     code = "storage_read_only"
     hint = "Reading works. To write, mount the disk writable, or copy the vault to one that is."
+
+
+class SandboxUnavailable(Unavailable):
+    """Commands cannot be run here, since nothing would keep them where they belong."""
+
+    code = "sandbox_unavailable"
+    hint = (
+        "Install bubblewrap, and let this user make user namespaces; `docs/howto/run-commands.md` "
+        "says what is needed."
+    )

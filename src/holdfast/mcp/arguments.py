@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from holdfast.operations.commands import MAX_COMMAND_BYTES
 from holdfast.operations.snapshots import MAX_LABEL_CHARS
 
 MOST_BYTES: Final = 32_768
@@ -140,6 +141,26 @@ class Undo(Arguments):
         Annotated[str, msgspec.Meta(max_length=_LONGEST_ID)] | None,
         msgspec.Meta(description="The id of a task whose changes to take back."),
     ] = None
+
+
+class Exec(Arguments):
+    """Of `exec`."""
+
+    command: Annotated[
+        str,
+        msgspec.Meta(
+            min_length=1,
+            max_length=MAX_COMMAND_BYTES,
+            description="What bash runs, where the files are: `make test 2>&1 | tail -20`.",
+        ),
+    ]
+    timeout_s: Annotated[
+        Annotated[float, msgspec.Meta(gt=0, le=600)] | None,
+        msgspec.Meta(description="Seconds that it may take; 30 if left out."),
+    ] = None
+    rollback_on_failure: Annotated[
+        bool, msgspec.Meta(description="Take back what it did, if it fails.")
+    ] = False
 
 
 class Fork(Arguments):

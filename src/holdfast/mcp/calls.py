@@ -6,7 +6,7 @@ An unforeseen error is logged, and nothing of it is said: it may hold what nobod
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 import anyio
@@ -65,15 +65,15 @@ _NOT_DONE: Final = {
 class Calls:
     """Answers the calls of tools, for one subject."""
 
-    def __init__(self, subject: Subject) -> None:
-        self._subject = subject
+    def __init__(self, subject: Subject, offers: Mapping[str, Offer] = TOOLS) -> None:
+        self._subject, self.offers = subject, offers
         self._room = anyio.CapacityLimiter(AT_ONCE)
 
     async def call(
         self, context: ServerRequestContext[Any], params: CallToolRequestParams
     ) -> CallToolResult | InputRequiredResult:
         """Answers one call; raises for a tool that is not there."""
-        offer = TOOLS.get(params.name)
+        offer = self.offers.get(params.name)
         if offer is None:
             raise MCPError(INVALID_PARAMS, f"there is no tool {safe(params.name, most=80)!r}")
         try:
@@ -88,7 +88,7 @@ class Calls:
         except MCPError:
             raise
         except Exception as error:  # noqa: BLE001 - a model gets an answer, the log the traceback
-            return _result(_failure(error, params.name))
+            return _result(_failure(error, offer))
 
     async def work(self, function: Callable[[], R]) -> R:
         """Runs a function in a thread; it is finished even if nobody waits for it any more."""
@@ -117,10 +117,11 @@ def _result(answer: Answer) -> CallToolResult:
     )
 
 
-def _failure(error: Exception, tool: str) -> Answer:
+def _failure(error: Exception, offer: Offer) -> Answer:
     """Returns what is said of an error."""
+    tool = offer.tool.name
     if isinstance(error, msgspec.ValidationError):
-        fields = ", ".join(TOOLS[tool].arguments.__struct_fields__) or "none"
+        fields = ", ".join(offer.arguments.__struct_fields__) or "none"
         return _said("invalid_value", str(error), f"The arguments of `{tool}` are: {fields}.")
     if isinstance(error, HoldfastError):
         return _said(error.code, str(error), HINTS.get(error.code, error.hint))

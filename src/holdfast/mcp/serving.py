@@ -41,7 +41,7 @@ from holdfast.mcp.arguments import Page
 from holdfast.mcp.calls import Calls
 from holdfast.mcp.places import PATH, Place
 from holdfast.mcp.subjects import Subject
-from holdfast.mcp.tools import TOOLS, timeline
+from holdfast.mcp.tools import TOOLS, WITH_COMMANDS, timeline
 
 TIMELINE: Final = "holdfast://timeline"
 
@@ -63,9 +63,14 @@ INSTRUCTIONS: Final = (
 )
 
 
-def build(subject: Subject, *, version: str) -> Server[Any]:
+def build(subject: Subject, *, version: str, runs_commands: bool = False) -> Server[Any]:
     """Returns the server of one subject, without a transport."""
-    calls = Calls(subject)
+    calls = Calls(subject, WITH_COMMANDS if runs_commands else TOOLS)
+
+    async def list_tools(
+        _: ServerRequestContext[Any], __: PaginatedRequestParams | None
+    ) -> ListToolsResult:
+        return ListToolsResult(tools=[offer.tool for offer in calls.offers.values()])
 
     async def read_resource(
         _: ServerRequestContext[Any], params: ReadResourceRequestParams
@@ -81,7 +86,7 @@ def build(subject: Subject, *, version: str) -> Server[Any]:
         title="Holdfast",
         description=f"Snapshots and undo for {safe(subject.title)}",
         instructions=INSTRUCTIONS,
-        on_list_tools=_list_tools,
+        on_list_tools=list_tools,
         on_call_tool=calls.call,
         on_list_resources=_list_resources,
         on_list_resource_templates=_list_templates,
@@ -181,12 +186,6 @@ def _security_of(place: Place, port: int) -> TransportSecuritySettings:
     return TransportSecuritySettings(
         allowed_hosts=hosts, allowed_origins=[*(f"http://{host}" for host in hosts), *outside]
     )
-
-
-async def _list_tools(
-    _: ServerRequestContext[Any], __: PaginatedRequestParams | None
-) -> ListToolsResult:
-    return ListToolsResult(tools=[offer.tool for offer in TOOLS.values()])
 
 
 async def _list_resources(

@@ -13,6 +13,7 @@ from holdfast.engine.namespace import Namespace
 from holdfast.engine.workspace import Workspace
 from holdfast.model.basics import SnapshotInfo, Timeline
 from holdfast.model.changes import Change, Changes, Restored
+from holdfast.model.commands import Executed
 from holdfast.model.files import FileInfo
 
 HEAD: Final = "@"
@@ -108,6 +109,12 @@ class Subject(Protocol):
         """Makes a new namespace with the same content."""
         ...
 
+    def exec(
+        self, command: str, /, *, timeout_s: float | None, rollback_on_failure: bool
+    ) -> Executed:
+        """Runs a command in the sandbox, and keeps what it has left."""
+        ...
+
 
 class OfNamespace:
     """A namespace: of a vault, or of a server, whose client has the same names."""
@@ -172,6 +179,14 @@ class OfNamespace:
         """Makes a new namespace with the same content."""
         self._agent.fork(name, at=at)
 
+    def exec(
+        self, command: str, /, *, timeout_s: float | None, rollback_on_failure: bool
+    ) -> Executed:
+        """Runs a command in the sandbox, and keeps what it has left."""
+        return self._agent.exec(
+            command, timeout_s=timeout_s, rollback_on_failure=rollback_on_failure
+        )
+
 
 class OfDirectory(OfNamespace):
     """An attached directory: what is in it counts, captured or not."""
@@ -235,3 +250,12 @@ class OfDirectory(OfNamespace):
         if at is None:
             self._workspace.snapshot_if_changed(reason="before a fork")
         super().fork(name, at=at)
+
+    def exec(
+        self, command: str, /, *, timeout_s: float | None, rollback_on_failure: bool
+    ) -> Executed:
+        """Runs a command on a copy of the directory; what it changed comes into that after."""
+        self._workspace.snapshot_if_changed(reason="before a command in the sandbox")
+        done = super().exec(command, timeout_s=timeout_s, rollback_on_failure=rollback_on_failure)
+        self._workspace.agree()
+        return done

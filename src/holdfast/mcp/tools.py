@@ -1,7 +1,8 @@
 """What an agent can call: ten tools, and nothing that takes history away.
 
-Each is a function from a subject and its arguments to an answer. Hints say what a tool does to the
-present: a restore replaces files, and says so, though everything that it replaces is kept.
+One more is there where commands are run. Each is a function from a subject and its arguments to an
+answer. Hints say what a tool does to the present: a restore replaces files, and says so, though
+everything that it replaces is kept.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,6 +33,7 @@ from holdfast.mcp.arguments import (
     MOST_BYTES,
     Arguments,
     Compare,
+    Exec,
     Fork,
     List,
     Nothing,
@@ -44,6 +46,7 @@ from holdfast.mcp.arguments import (
 from holdfast.mcp.subjects import Subject
 from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.changes import Change
+from holdfast.model.commands import Executed
 
 COMPARED: Final = 40
 """Files whose text one answer compares."""
@@ -161,6 +164,32 @@ def fork(subject: Subject, wanted: Fork) -> Answer:
     return answer([said, "These tools stay where they are: a person can work in the new one."])
 
 
+def exec_(subject: Subject, wanted: Exec) -> Answer:
+    """Runs a command in the sandbox."""
+    done = subject.exec(
+        wanted.command,
+        timeout_s=wanted.timeout_s,
+        rollback_on_failure=wanted.rollback_on_failure,
+    )
+    lines = [f"It ended with {done.exit_code} after {done.duration_ms} ms."]
+    if done.stopped is not None:
+        lines = [f"It was ended: it took more {done.stopped} than a command may."]
+    if done.restored is not None:
+        lines.append("What it did was taken back.")
+    elif done.snapshot is not None:
+        lines.append(f"What it has left is in {safe(done.snapshot)}; `undo` takes that back.")
+    parts = [f"{name}:\n{text}" for name, text in _said_by(done) if text]
+    content, is_escaped = safe_content("\n".join(parts))
+    return answer([*lines, *_note_of(is_escaped=is_escaped)], content or None)
+
+
+def _said_by(done: Executed) -> Iterator[tuple[str, str]]:
+    """Yields what a command said; of much, the end, where it says what went wrong."""
+    for name, text in (("stdout", done.stdout), ("stderr", done.stderr)):
+        most = LONGEST_ANSWER // 2
+        yield name, text if len(text) <= most else f"…{text[-most:]}"
+
+
 def _is_comparable(change: Change) -> bool:
     largest = max(change.old_bytes or 0, change.new_bytes or 0)
     is_plain = change.plane is Plane.FILES and not _PATTERN.intersection(change.name)
@@ -234,7 +263,7 @@ def _offer(
         open_world_hint=False,
     )
     tool = Tool(
-        name=run.__name__,
+        name=run.__name__.removesuffix("_"),
         title=title,
         description=description,
         input_schema=_schema_of(arguments),
@@ -317,3 +346,15 @@ _OFFERS: Final = (
 
 TOOLS: Final = {offer.tool.name: offer for offer in _OFFERS}
 """Every tool, by its name."""
+
+_EXEC: Final = _offer(
+    exec_,
+    Exec,
+    "Run a command",
+    "Runs a command of bash in a sandbox, where the files are: no network, no other files, half a "
+    "minute. What it changes is kept as a snapshot, which `undo` takes back.",
+    replaces=True,
+)
+
+WITH_COMMANDS: Final = {**TOOLS, _EXEC.tool.name: _EXEC}
+"""The same where commands are run."""

@@ -62,6 +62,8 @@ class Work(StrEnum):
     """What may take hundreds of megabytes."""
     COSTLY = "costly"
     """What computes for up to two seconds, and takes the interpreter from everybody else."""
+    COMMANDS = "commands"
+    """What runs somebody's command, and waits for it."""
     PIECES = "pieces"
     """What comes or goes piece by piece: a short turn for each of them."""
 

@@ -9,8 +9,10 @@ from msgspec.structs import replace
 from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import Size, SnapshotInfo, SnapshotLike, Standing, Timeline, id_of
 from holdfast.model.changes import Change, Changes, History, MergeResult, TextsPage
+from holdfast.model.commands import Executed
 from holdfast.operations.audit import GetHealth, GetRollbackSeries, GetTotals
 from holdfast.operations.choices import MOST_CHANGES
+from holdfast.operations.commands import RunCommand
 from holdfast.operations.forms import form_of
 from holdfast.operations.keys import GetMe
 from holdfast.operations.operation import takes
@@ -57,6 +59,7 @@ from holdfast.sdk.calls import (
 )
 from holdfast.sdk.content import Content, Packed, Target
 from holdfast.sdk.groups.activity import Schedules, TaskRuns, Traces
+from holdfast.sdk.groups.commands import running
 from holdfast.sdk.groups.events import Events
 from holdfast.sdk.groups.files import Files, FilesReader
 from holdfast.sdk.groups.sessions import Entities, Memories, Sessions, SessionsReader
@@ -138,6 +141,16 @@ class Agent(Group[F]):
     snapshot = method(TakeSnapshot)
     get_snapshot = method(GetSnapshot)
     status = method(GetStatus)
+
+    @download
+    @takes(RunCommand)
+    def exec(self, wanted: RunCommand) -> Download[Executed]:
+        """Runs a command of bash in the server's sandbox, where the files are; keeps what it left.
+
+        `output` is told what it says, while it runs. With a `task`, before and after are
+        snapshots; with `rollback_on_failure`, what a command that fails did is taken back.
+        """
+        return running(wanted)
 
     @flow
     def find_current(self) -> Steps[SnapshotInfo | None]:

@@ -218,7 +218,7 @@ def _half_a_character(name: str) -> InvalidValue:
 
 def _name_for(call: Call[Any], body: bytes | None) -> str | None:
     """Returns the name under which the server knows a request again; None if it takes none."""
-    if call.method not in CHANGING or call.is_reading or call.is_harmless:
+    if call.method not in CHANGING or call.is_reading or call.is_harmless or call.is_single:
         return None  # What is read is not kept for who asks again.
     size: int | None = 0 if body is None else len(body)
     if call.content is not None:

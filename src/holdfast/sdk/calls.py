@@ -80,6 +80,8 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """Whether it changes nothing, though it is a POST: what is asked for fits into no query."""
     is_harmless: bool = False
     """Whether doing it twice is as doing it once, though it changes something."""
+    is_single: bool = False
+    """Whether it is never sent twice: what it does may have begun."""
     is_resumable: bool = False
     """Whether the rest of an answer can be asked for, once its beginning is there."""
 

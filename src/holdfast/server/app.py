@@ -100,6 +100,7 @@ def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
         ),
         hands_texts=True,
         unify=unify,
+        commands=config.commands,
     )
     vault.events.listen()
     return vault

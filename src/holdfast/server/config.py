@@ -12,6 +12,7 @@ from holdfast import settings
 from holdfast.engine.core.limits import GIB, MIB
 from holdfast.engine.tenancy.outbox import RETRIES_S
 from holdfast.errors import InvalidValue
+from holdfast.operations.commands import LONGEST_S
 from holdfast.wiring import POSTGRES_SCHEMES
 
 DEFAULT_HOST: Final = "127.0.0.1"
@@ -22,6 +23,8 @@ CENTURY_S: Final = 36_525 * 86_400
 LONGEST_GRACE_S: Final = 3600
 
 _HOST: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
+
+_EXEC: Final = settings.ExecSettings()
 
 DATA, ADMIN_KEY, API_KEY = "HOLDFAST_DATA", "HOLDFAST_ADMIN_KEY", "HOLDFAST_API_KEY"
 
@@ -78,6 +81,28 @@ class Config:
     """Whether every request has its line in the log, or only what went wrong."""
     console_hosts: tuple[str, ...] = ()
     """By what other names than those of this machine itself: `https://holdfast.example.com`."""
+
+    exec: bool = False
+    """Whether it runs commands, in the sandbox."""
+    exec_network: bool = False
+    """Whether a command that asks for it has this machine's network."""
+    exec_seconds: int = _EXEC.seconds
+    exec_memory_bytes: int = _EXEC.memory_bytes
+    exec_processes: int = _EXEC.processes
+    exec_disk_bytes: int = _EXEC.disk_bytes
+    """How much one command may take."""
+
+    @property
+    def commands(self) -> settings.ExecSettings:
+        """What is said of commands."""
+        return settings.ExecSettings(
+            is_on=self.exec,
+            has_network=self.exec_network,
+            seconds=self.exec_seconds,
+            memory_bytes=self.exec_memory_bytes,
+            processes=self.exec_processes,
+            disk_bytes=self.exec_disk_bytes,
+        )
 
     @property
     def location(self) -> str:
@@ -159,7 +184,15 @@ def _checked(config: Config) -> Config:
         raise InvalidValue("HOLDFAST_VALIDATION_STATUS is 400 or 422")
     if config.prefix and not config.prefix.startswith("/"):
         raise InvalidValue("a prefix begins with a slash: /holdfast")
+    _check_commands(config.commands)
     return config
+
+
+def _check_commands(told: settings.ExecSettings) -> None:
+    least = min(told.seconds, told.memory_bytes, told.processes, told.disk_bytes)
+    if least < 1 or told.seconds > LONGEST_S:
+        message = f"what a command may take is 1 or more, and at most {LONGEST_S:g} seconds"
+        raise InvalidValue(message)
 
 
 def _seconds(name: str, given: str) -> tuple[float, ...]:
@@ -292,6 +325,12 @@ VARIABLES: Final = (
     Variable("console", "HOLDFAST_CONSOLE", _is_not_off, _shown_switch),
     Variable("directories", "HOLDFAST_DIRECTORIES", _is_on, _shown_if_on),
     Variable("logs_requests", "HOLDFAST_LOG_REQUESTS", _is_not_off, _shown_switch),
+    Variable("exec", "HOLDFAST_EXEC", _is_on, _shown_if_on),
+    Variable("exec_network", "HOLDFAST_EXEC_NETWORK", _is_on, _shown_if_on),
+    Variable("exec_seconds", "HOLDFAST_EXEC_SECONDS", _number),
+    Variable("exec_memory_bytes", "HOLDFAST_EXEC_MEMORY_BYTES", _number),
+    Variable("exec_processes", "HOLDFAST_EXEC_PROCESSES", _number),
+    Variable("exec_disk_bytes", "HOLDFAST_EXEC_DISK_BYTES", _number),
     Variable("console_hosts", "HOLDFAST_CONSOLE_HOSTS", _hosts, _shown_hosts),
 )
 """All that the environment says to a server, but for where its data are."""

@@ -12,12 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.errors import Conflict, HoldfastError, Invalid, MergeConflict
+from holdfast.errors import Conflict, HoldfastError, Invalid, MergeConflict, NotBuilt
 from holdfast.model.values import to_json
 from holdfast.server.problems import (
     FAULT,
     NoMethod,
-    NotBuilt,
     Unauthorized,
     status_of,
     type_of,

@@ -12,6 +12,7 @@ from holdfast.errors import (
     Incompatible,
     Invalid,
     LimitExceeded,
+    NotBuilt,
     NotFound,
     QuotaExceeded,
     StorageFull,
@@ -33,6 +34,7 @@ _STATUSES: Final[tuple[tuple[type[HoldfastError], int], ...]] = (
     (Conflict, 409),
     (Invalid, 400),
     (Unavailable, 503),
+    (NotBuilt, 501),
     (Incompatible, 500),
 )
 """The first that an error is one of counts."""
@@ -198,12 +200,12 @@ class RangeUnfit(Refused):
         super().__init__(f"the file has {size} bytes: there is nothing at that offset")
 
 
-class NotBuilt(Refused):
-    """Something that this server does not do."""
+class CommandTimedOut(Refused):
+    """A command that took longer than it may."""
 
-    code = "not_implemented"
-    hint = "Leave it out, or use a server that does it."
-    http_status = 501
+    code = "command_timed_out"
+    hint = "What it did by then is kept: `undo` takes it back. Give it less to do."
+    http_status = 408
 
 
 class RateLimited(Refused):

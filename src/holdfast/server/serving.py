@@ -23,6 +23,7 @@ from uvicorn.supervisors import Multiprocess
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue, Unavailable
 from holdfast.private import is_open
+from holdfast.sandbox.probing import Sandbox
 from holdfast.server.announcing import announced
 from holdfast.server.app import Speaking, open_vault
 from holdfast.server.callers import Started, make_credentials
@@ -58,6 +59,9 @@ def serve(
         # Until the server has handlers of its own, and when it has stopped and raises the signal
         # once more: to be asked to stop and to do so is no failure.
         signal.signal(number, _leave)
+    if config.exec:
+        # Here, where somebody looks: not when an agent first asks for it.
+        Sandbox().check()
     listening = _listen(config)
     try:
         with open_vault(config) as vault:

@@ -30,6 +30,7 @@ TOTALS: Final = {
     Work.LONG: 4,
     Work.HEAVY: 4,
     Work.COSTLY: 2,
+    Work.COMMANDS: 8,
     Work.PIECES: 6,
 }
 """How many threads of each kind a worker has; one tenant gets half of them.

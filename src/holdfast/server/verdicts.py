@@ -74,6 +74,7 @@ VERDICTS: Final[Verdicts] = {
     "PUT /v1/entities/{row_id}": "change an entity",
     "DELETE /v1/entities/{row_id}": "forget an entity",
     "POST /v1/traces": ADDS,
+    "POST /v1/commands": ADDS,
 }
 
 

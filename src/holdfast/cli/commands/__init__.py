@@ -17,6 +17,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Keep": {
         "snapshot": "keep the directory as it is now",
         "run": "run a command between two snapshots",
+        "exec": "run a command in the sandbox, on a copy of the files",
         "watch": "take a snapshot whenever the directory falls quiet",
         "hook": "let a coding agent tell of what it is about to do",
     },
@@ -81,6 +82,7 @@ OWN_PROCESS: Final = frozenset(
         "console",
         "demo",
         "erase",
+        "exec",
         "keys",
         "login",
         "mcp",

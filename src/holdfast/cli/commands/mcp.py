@@ -11,7 +11,7 @@ from holdfast.errors import NamespaceNotFound
 from holdfast.escaping import escaped
 from holdfast.mcp.installing import AGENTS, Command, install, uninstall
 from holdfast.mcp.places import USUAL_PORT, Place, checked_place
-from holdfast.settings import DATABASE_URL, client_settings, is_url, mcp_token
+from holdfast.settings import DATABASE_URL, client_settings, exec_settings, is_url, mcp_token
 
 EXAMPLES: Final = """\
 examples:
@@ -139,7 +139,11 @@ def _serve(arguments: Namespace, console: Console) -> int:
             raise usage(
                 f"{exc.name} is not installed", hint="This needs `pip install 'holdfast[mcp]'`."
             ) from exc
-        server = serving.build(subject, version=holdfast.__version__)
+        server = serving.build(
+            subject,
+            version=holdfast.__version__,
+            runs_commands=exec_settings(console.environ).is_on,
+        )
         if place is None:
             if console.is_terminal:
                 console.note("this is for agents to start; `holdfast mcp install AGENT` says so")

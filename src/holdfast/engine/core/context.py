@@ -97,6 +97,9 @@ class Context:
     """Finds packs in another place: a copy of a vault, or what is left of one."""
     unify: Unify = unify
     """Compares texts: here, or where nobody has to wait for it."""
+    commands: Any = None
+    """What runs commands: `planes/commanding.Commands`, whose module needs this one. None where
+    nobody has turned that on."""
     looked: dict[TenantId, datetime] = field(default_factory=dict[TenantId, datetime])
     """When all packs of a tenant were last seen to be there."""
     added: dict[NamespaceId, int] = field(default_factory=dict[NamespaceId, int])
@@ -117,6 +120,7 @@ class Context:
         hands_texts: bool = False,
         salvage: Salvage = no_packs,
         unify: Unify = unify,
+        commands: Any = None,  # noqa: ANN401 - as above
     ) -> "Context":
         """Returns a context with empty caches of the size that the limits say."""
         limits = limits or Limits()
@@ -140,6 +144,7 @@ class Context:
             hands_texts=hands_texts,
             salvage=salvage,
             unify=unify,
+            commands=commands,
         )
 
     @property

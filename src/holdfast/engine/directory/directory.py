@@ -51,7 +51,9 @@ _TAKES_NO_WRITES: Final = NO_ROOM | {errno.EROFS}
 class Directory:
     """One attached directory, in the hands of whoever holds its lock."""
 
-    def __init__(self, context: Context, path: Path, state: Path) -> None:
+    def __init__(
+        self, context: Context, path: Path, state: Path, *, rules: bytes | None = None
+    ) -> None:
         self.context = context
         self.path = path
         self.journal = Journal(state / JOURNAL_NAME)
@@ -70,7 +72,7 @@ class Directory:
         self._doubtful: frozenset[bytes] = frozenset()
         self._heard = 0
         self._earlier_rules: Callable[[], bytes] | None = None
-        self._told_rules: bytes | None = None
+        self._own_rules = self._told_rules = rules
         self._excluded: Callable[[], frozenset[bytes]] = frozenset
         self.is_sound = False
         """Whether every byte was read, and kept, since somebody took hold of it."""
@@ -345,11 +347,11 @@ class Directory:
     @contextmanager
     def judged_by(self, rules: bytes | None) -> Generator[None]:
         """Leaves out what these rules do, whatever the directory's own file says; None for that."""
-        self._told_rules = rules
+        self._told_rules = self._own_rules if rules is None else rules
         try:
             yield
         finally:
-            self._told_rules = None
+            self._told_rules = self._own_rules
 
     def rules_text(self) -> bytes:
         """Returns what the directory's own file says; nothing if it cannot be read."""

@@ -65,6 +65,7 @@ def keep(
     rereading: Rereading = Rereading.SOME,
     stood_at: ObjectId | None = None,
     is_torn: IsTorn | None = None,
+    before: str | None = None,
     progress: Progress,
 ) -> tuple[SnapshotInfo | None, Captured]:
     """Takes a snapshot of the directory; with `only_if_changed`, None if nothing differs.
@@ -72,7 +73,8 @@ def keep(
     `keeps_redo` leaves the way forward open: the snapshot is taken on the way to a redo. `stood_at`
     is the files map that both were when they last agreed, where the last look does not know;
     `is_torn` says of what is in the directory whether the namespace's own takes its place: without
-    it, what is half-way in raises `Unavailable`, and is nobody's version.
+    it, what is half-way in raises `Unavailable`, and is nobody's version. `before` has the
+    namespace's own state kept first, with that reason, where something in it is in no snapshot.
     """
     if is_torn is None:
         _check_whole(directory)
@@ -98,6 +100,7 @@ def keep(
             keeps_redo,
             stood_at,
             is_torn or nothing_torn,
+            before,
         )
         try:
             done, (root, namespace) = taking.advance()
@@ -144,6 +147,7 @@ class _Taking:
     keeps_redo: bool
     stood_at: ObjectId | None
     is_torn: IsTorn
+    before: str | None
 
     def advance(self) -> tuple[list[SnapshotInfo], OwnFiles]:
         """Appends it; returns also the files map that holds the directory, and whose it is."""
@@ -212,8 +216,9 @@ class _Taking:
         And the directory as it is, where a crash may have left something that gives way itself.
         """
         marks: list[Mark] = []
-        if filled.gave_way or filled.is_blind:
-            kept = safety(self.handle, transaction, folded, reason="before the directory's files")
+        if filled.gave_way or filled.is_blind or self.before is not None:
+            reason = self.before or "before the directory's files"
+            kept = safety(self.handle, transaction, folded, reason=reason)
             marks += [kept] if kept is not None else []
         if filled.torn:
             root = folded.stage.add(

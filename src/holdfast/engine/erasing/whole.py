@@ -6,6 +6,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.tenants import DEFAULT_TENANT
 from holdfast.engine.directory.attachments import Attachments
+from holdfast.engine.directory.lending import let_go_of
 from holdfast.engine.erasing.parts import Counts
 from holdfast.engine.erasing.rewriting import ALL
 from holdfast.engine.erasing.telling import erase_events, redact_namespace
@@ -68,11 +69,14 @@ def forks_of(transaction: Transaction, head: Head) -> list[str]:
 def let_go(context: Context, tenant: Tenant, name: str) -> None:
     """Forgets what lies beside the catalog for a namespace that is gone.
 
-    That is what is known of a directory that was attached, and the log of a store that was kept in
-    memory; raises `Busy` while that is open. Both go by name: if another namespace has that by now,
-    they are its own.
+    That is the directory that commands ran in, what is known of one that was attached, and the log
+    of a store that was kept in memory; raises `Busy` while that is open. The last two go by name:
+    if another namespace has that by now, they are its own.
     """
-    if _is_taken(context, tenant, name):
+    with context.catalog.read() as transaction:
+        now = transaction.find_head(tenant.id, name)
+    let_go_of(context, tenant.id, name, but=None if now is None else now.namespace_id)
+    if now is not None:
         return
     attachments = Attachments(context, tenant.id)
     for each in attachments.list():

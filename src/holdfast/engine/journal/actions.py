@@ -63,6 +63,7 @@ ACTIONS: Final = (
     "task.started",
     "task.completed",
     "task.failed",
+    "exec.completed",
     "schedule.created",
     "schedule.updated",
     "schedule.deleted",
@@ -134,7 +135,7 @@ _WITHOUT_CONTENT: Final = frozenset(
         *("ttl_seconds", "expired_at", "last_activity", "type", "embedded", "content_changed"),
         *("count", "recovered", "quota_bytes", "keep_last", "keep_daily", "keep_weekly"),
         *("task_id", "trace_id", "imported_from", "erasure_id", "turn_id", "request_id"),
-        *("terms_kept", "via"),
+        *("terms_kept", "via", "exit_code", "duration_ms", "stdin_bytes", "stopped"),
     }
 )
 """Details that are names, numbers and ids: what is new repeats content until somebody puts it

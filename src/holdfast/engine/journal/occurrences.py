@@ -49,7 +49,7 @@ _TYPES: Final = (
 )
 """What events are called."""
 
-_TOLD_ELSEWHERE: Final = ("exec.completed", "workspace.created", "webhook.test")
+_TOLD_ELSEWHERE: Final = ("workspace.created", "webhook.test")
 """What other servers of the same contract tell of: clients may ask for it, and hear nothing."""
 
 

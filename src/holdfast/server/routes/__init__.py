@@ -10,6 +10,7 @@ from holdfast.server import doors
 from holdfast.server.dialects import OURS, Dialect
 from holdfast.server.routes import (
     audit,
+    commands,
     events,
     exchange,
     info,
@@ -36,6 +37,7 @@ NAMED: list[Route] = [
     *operators.ERASURES,
     *doors.routes_of(TaskRuns, lambda agent: agent.tasks),
     *doors.routes_of(Schedules, lambda agent: agent.schedules),
+    *commands.ROUTES,
     *events.ROUTES,
     *exchange.ROUTES,
     *operators.WEBHOOKS,

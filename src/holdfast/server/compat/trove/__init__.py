@@ -4,20 +4,17 @@ Snapshots, keys, webhooks and events it asks for where everybody does.
 """
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
-from holdfast.engine.namespace import Namespace
 from holdfast.engine.tenancy.webhooks import Parcel
-from holdfast.server.compat.trove import files
-from holdfast.server.problems import NotBuilt
+from holdfast.server.compat.trove import commands, files
 from holdfast.server.routes import events
-from holdfast.server.routing import Route, post
+from holdfast.server.routing import Route
 from holdfast.server.verdicts import ADDS, Verdicts
 from holdfast.server.work import delivery
 from holdfast.signing import stamp
 
 _STREAM = "/v1/workspaces/{workspace_id}/webhooks/stream"
-_RUNS = "run a command"
 
 
 def sign(parcel: Parcel, now: int) -> dict[str, str]:
@@ -33,18 +30,9 @@ def sign(parcel: Parcel, now: int) -> dict[str, str]:
     }
 
 
-@post(["/v1/exec", "/exec"], work=None)
-def run(agent: Namespace, data: dict[str, Any] | None = None) -> None:
-    """Would run a command; this server runs none."""
-    # The client takes a 404 here for an older server and tries another route: this is said instead.
-    del data
-    message = f"this server runs no commands, in {agent.name!r} or elsewhere"
-    raise NotBuilt(message)
-
-
 ROUTES: list[Route] = [
     *files.ROUTES,
-    replace(run, topic="commands"),
+    *commands.ROUTES,
     replace(events.stream, paths=[_STREAM]),
 ]
 
@@ -56,6 +44,6 @@ VERDICTS: Final[Verdicts] = {
     "PUT /files": ADDS,
     "POST /write": ADDS,
     "POST /delete": ADDS,
-    "POST /exec": _RUNS,
-    "POST /v1/exec": _RUNS,
+    "POST /exec": ADDS,
+    "POST /v1/exec": ADDS,
 }

@@ -1,0 +1,47 @@
+"""How a command is asked for, of whatever runs commands: that is above, and handed in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from holdfast.engine.planes.handle import Handle
+from holdfast.model.commands import Executed, Hear
+from holdfast.operations.commands import Command
+
+
+def _always() -> bool:
+    return True
+
+
+def _nothing() -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How a command is run where a door has habits of its own."""
+
+    is_beside: bool = False
+    """Whether it begins beside the folder of the files, which is called `workspace`."""
+    prelude: str | None = None
+    """A file that the shell reads before it, if it is there."""
+    is_wanted: Callable[[], bool] = _always
+    """Whether somebody waits for it: else it is ended."""
+
+    begins: Callable[[], None] = _nothing
+    """Is told when nothing stands in its way any more."""
+
+
+USUAL: Final = Manner()
+
+
+class Commands(Protocol):
+    """What runs commands.
+
+    - A command runs in the sandbox, or not at all.
+    - Nothing of it runs any more when `run` returns, and what it has left is in the head.
+    """
+
+    def run(self, handle: Handle, wanted: Command, hear: Hear, manner: Manner) -> Executed:
+        """Runs a command to its end, and keeps what it has left."""
+        ...

@@ -1,0 +1,354 @@
+"""Runs one command in the sandbox, to its end or to the end of what it may take.
+
+Promises:
+
+1. Nothing outlives the command. Its processes are in a namespace whose first process ends them all
+   when it ends, and this returns only when that is over. Nor does anything outlive this process:
+   until it has said so, the command does not begin (`_GATE`), and from then on a keeper beside the
+   sandbox hears that this process is gone, and ends it (`_KEEPER`).
+2. Nothing runs outside of the sandbox: what did not say from within that it is ready was not run,
+   and `SandboxUnavailable` says why.
+3. What it says is bounded, and so is what it takes: it is looked at every `LOOK_S` seconds.
+"""
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from holdfast.errors import SandboxUnavailable
+from holdfast.model.commands import Stopped
+from holdfast.sandbox.confining import GROUPS, USERS, arguments
+from holdfast.sandbox.limits import Allowance
+from holdfast.sandbox.tallying import Growth, Processes, find_children
+
+LOOK_S: Final = 0.05
+"""A bomb of processes has made some hundreds in this time."""
+
+_NICENESS: Final = 15
+_START_S: Final = 30.0
+_READ_BYTES: Final = 65536
+_SIGNALLED: Final = 128
+_KIBIBYTE: Final = 1024
+
+_GATE: Final = """
+hf_ready=$1 hf_gate=$2; shift 2
+echo ready >&"$hf_ready" && read -r hf_go <&"$hf_gate" || exit 1
+exec {hf_ready}>&- {hf_gate}<&-
+ulimit -c 0 && ulimit -d "$1" && ulimit -f "$2" && ulimit -n "$3" && ulimit -u "$4" || exit 1
+shift 4
+unset hf_ready hf_gate hf_go
+exec "$@"
+"""
+"""Says that it is there, waits until it is told to go on, and takes no more than it may. Whoever
+would tell it is gone if there is nothing to be read."""
+
+_KEEPER: Final = """
+hf_life=$1; shift
+(
+  read -r hf_go && read -r hf_end
+  [ "$hf_go" = go ] && kill -KILL $$
+) <&"$hf_life" >/dev/null 2>&1 &
+exec {hf_life}<&-
+"$@"
+hf_code=$?
+kill $! 2>/dev/null
+exit $hf_code
+"""
+"""Runs bubblewrap, which ends with its parent: with this one, when nobody has hold of the other end
+of a pipe any more. Not before the command has begun: a bubblewrap that is ended while it makes a
+sandbox leaves a process that waits for ever, and one that nobody tells to begin ends by itself."""
+
+Hear = Callable[[str, bytes], None]
+"""Is given what a command says, piece by piece: `stdout` or `stderr`, and bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """What is to be run, and where."""
+
+    command: Sequence[str]
+    folder: str
+    cwd: str
+    allowance: Allowance
+    stdin: bytes = b""
+    has_network: bool = False
+    folder_bytes: int = 0
+    folder_files: int = 0
+    """What the folder holds before: it may grow by what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a command ended."""
+
+    exit_code: int
+    """128 and the number of the signal, if one ended it."""
+    seconds: float
+    stopped: Stopped | None
+
+
+class _Info(msgspec.Struct):
+    """What bubblewrap says of what it has made."""
+
+    child_pid: int = msgspec.field(name="child-pid")
+
+
+def run(
+    bwrap: str, filter_: bytes, order: Order, hear: Hear, *, is_wanted: Callable[[], bool]
+) -> End:
+    """Runs a command; raises `SandboxUnavailable` if there is no sandbox for it."""
+    with ExitStack() as stack:
+        started = _Started(bwrap, filter_, order, stack)
+        started.wait_until_ready()
+        began = time.monotonic()
+        started.let_go()
+        stopped = started.listen(hear, began + order.allowance.seconds, is_wanted)
+        code = started.end()
+        seconds = time.monotonic() - began
+    if stopped is not None:
+        code = _SIGNALLED + signal.SIGKILL
+    return End(code if code >= 0 else _SIGNALLED - code, seconds, stopped)
+
+
+class _Started:
+    """A sandbox that was started, and in which nothing of the command has happened yet."""
+
+    def __init__(self, bwrap: str, filter_: bytes, order: Order, stack: ExitStack) -> None:
+        self._order = order
+        allowance = order.allowance
+        lend = stack.enter_context
+        ready, ready_in = lend(_pipe())
+        gate_out, gate = lend(_pipe())
+        life_out, life = lend(_pipe())
+        # A file, and no pipe: bubblewrap would not survive that nobody reads there any more, and
+        # leave what it has begun.
+        info = lend(_file(b""))
+        out, out_in = lend(_pipe())
+        err, err_in = lend(_pipe())
+        data = [lend(_file(each)) for each in (filter_, USERS, GROUPS)]
+        line = arguments(
+            bwrap,
+            order.folder,
+            ["/bin/bash", "-c", _GATE, "bash", str(ready_in.fd), str(gate_out.fd)]
+            + [str(limit) for limit in _limits(allowance)]
+            + [*order.command],
+            cwd=order.cwd,
+            filter_fd=data[0].fd,
+            users_fd=data[1].fd,
+            groups_fd=data[2].fd,
+            info_fd=info.fd,
+            scratch_bytes=allowance.scratch_bytes,
+            has_network=order.has_network,
+        )
+        given = (ready_in, gate_out, life_out, *data)
+        stdin = lend(_file(order.stdin))
+        try:
+            self._process = subprocess.Popen(  # noqa: S603 - in the sandbox, and nowhere else
+                ["/bin/bash", "-c", _KEEPER, "keeper", str(life_out.fd), *line],
+                stdin=stdin.fd,
+                stdout=out_in.fd,
+                stderr=err_in.fd,
+                pass_fds=[each.fd for each in (*given, info)],
+                env={},
+                cwd="/",
+                start_new_session=True,
+            )
+        except OSError as exc:
+            message = f"{bwrap} cannot be started: {exc.strerror}"
+            raise SandboxUnavailable(message) from exc
+        self._ready, self._gate, self._life, self._info = ready, gate, life, info
+        self._streams = {out.fd: "stdout", err.fd: "stderr"}
+        self._err = err.fd
+        self._first: int | None = None
+        self._first_pid = 0
+        stack.callback(self._close_first)
+        stack.callback(self._kill)
+        for each in (*given, out_in, err_in, stdin):
+            each.close()
+
+    def wait_until_ready(self) -> None:
+        """Waits until the sandbox is there; raises `SandboxUnavailable` if it will not be."""
+        os.set_blocking(self._ready.fd, False)
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._ready.fd, selectors.EVENT_READ)
+            is_there = bool(waiting.select(_START_S)) and os.read(self._ready.fd, 16)
+        if not is_there:
+            self._give_up()
+            said = os.read(self._err, _READ_BYTES) if self._has_said() else b""
+            why = said.decode("utf-8", "replace").strip()[:500] or "it does not answer"
+            raise SandboxUnavailable(f"no sandbox can be had here: {why}")
+        try:
+            told = msgspec.json.decode(os.pread(self._info.fd, _READ_BYTES, 0), type=_Info)
+            self._first_pid = told.child_pid
+            self._first = os.pidfd_open(told.child_pid)
+        except (OSError, msgspec.DecodeError) as exc:
+            self._give_up()
+            raise SandboxUnavailable("the sandbox does not say which its processes are") from exc
+        # Whoever answers others comes first, and whoever ends a command before all that it has
+        # started: the first process of the namespace stays as it is.
+        with suppress(OSError):
+            for command in find_children(self._first_pid):
+                os.setpriority(os.PRIO_PROCESS, command, _NICENESS)
+
+    def let_go(self) -> None:
+        """Has the command begin."""
+        try:
+            os.write(self._life.fd, b"go\n")
+            os.write(self._gate.fd, b"go\n")
+        except BrokenPipeError as exc:
+            raise SandboxUnavailable("the sandbox ended before the command began") from exc
+        self._gate.close()
+
+    def listen(self, hear: Hear, until: float, is_wanted: Callable[[], bool]) -> Stopped | None:
+        """Hands on what it says until it ends; ends it when it takes too much, and says of what."""
+        order = self._order
+        processes = Processes(self._first_pid, order.allowance)
+        growth = Growth(
+            order.folder, order.allowance, size=order.folder_bytes, files=order.folder_files
+        )
+
+        def look() -> Stopped | None:
+            found = processes.find_excess() or growth.find_excess()
+            return found or (None if is_wanted() else Stopped.CALLER)
+
+        found = self._hear_out(hear, until, look) or self._outlast(until, look)
+        if found is not None:
+            self._kill()
+        return found
+
+    def _hear_out(
+        self, hear: Hear, until: float, look: Callable[[], Stopped | None]
+    ) -> Stopped | None:
+        """Hands on what it says until it says no more; returns what there is too much of."""
+        left, look_at = self._order.allowance.output_bytes, time.monotonic() + LOOK_S
+        with selectors.DefaultSelector() as waiting:
+            for fd in self._streams:
+                waiting.register(fd, selectors.EVENT_READ)
+            while waiting.get_map():
+                for key, _ in waiting.select(max(0.0, min(look_at, until) - time.monotonic())):
+                    said = os.read(key.fd, _READ_BYTES)
+                    if not said:
+                        waiting.unregister(key.fd)
+                        continue
+                    hear(self._streams[key.fd], said[:left])
+                    if len(said) > left:
+                        return Stopped.OUTPUT
+                    left -= len(said)
+                now = time.monotonic()
+                if now >= until:
+                    return Stopped.TIME
+                if now >= look_at:
+                    if (found := look()) is not None:
+                        return found
+                    look_at = now + LOOK_S
+        return None
+
+    def _outlast(self, until: float, look: Callable[[], Stopped | None]) -> Stopped | None:
+        """Waits for a command that has closed what it says; the same bounds hold."""
+        while True:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(LOOK_S)
+                return None
+            found = look() or (Stopped.TIME if time.monotonic() >= until else None)
+            if found is not None:
+                return found
+
+    def end(self) -> int:
+        """Returns the exit code once nothing of it runs any more."""
+        code = self._process.wait()
+        self._wait_for_first()
+        return code
+
+    def _kill(self) -> None:
+        """Ends all of it, and waits until it is over."""
+        if self._first is None:
+            self._give_up()
+            return
+        with suppress(OSError):
+            signal.pidfd_send_signal(self._first, signal.SIGKILL)
+        self._process.kill()
+        self._process.wait()
+        self._wait_for_first()
+
+    def _give_up(self) -> None:
+        """Waits for a sandbox to end in which nothing has begun: nobody will tell it to."""
+        self._gate.close()
+        self._life.close()
+        try:
+            self._process.wait(_START_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _wait_for_first(self) -> None:
+        """Waits for the first process of the namespace: it ends when all others have."""
+        if self._first is None:
+            return
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._first, selectors.EVENT_READ)
+            waiting.select()
+
+    def _close_first(self) -> None:
+        if self._first is not None:
+            os.close(self._first)
+            self._first = None
+
+    def _has_said(self) -> bool:
+        with selectors.DefaultSelector() as waiting:
+            waiting.register(self._err, selectors.EVENT_READ)
+            return bool(waiting.select(0))
+
+
+def _limits(allowance: Allowance) -> Sequence[int]:
+    return (
+        allowance.memory_bytes // _KIBIBYTE,
+        allowance.disk_bytes // _KIBIBYTE,
+        allowance.open_files,
+        allowance.processes,
+    )
+
+
+class _Fd:
+    """A descriptor that is closed once."""
+
+    __slots__ = ("fd",)
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+
+    def close(self) -> None:
+        if self.fd >= 0:
+            os.close(self.fd)
+            self.fd = -1
+
+
+@contextmanager
+def _pipe() -> Generator[tuple[_Fd, _Fd]]:
+    out, in_ = map(_Fd, os.pipe())
+    try:
+        yield out, in_
+    finally:
+        out.close()
+        in_.close()
+
+
+@contextmanager
+def _file(content: bytes) -> Generator[_Fd]:
+    """Lends a file without a name, from whose beginning something can be read."""
+    file = _Fd(os.memfd_create("holdfast-sandbox", os.MFD_CLOEXEC))
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(file.fd, view) :]
+        os.lseek(file.fd, 0, os.SEEK_SET)
+        yield file
+    finally:
+        file.close()

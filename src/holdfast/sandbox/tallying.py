@@ -1,0 +1,124 @@
+"""What a command takes while it runs, looked at from outside.
+
+The kernel bounds what one process maps and how long one file becomes. What all processes of a
+command take together it bounds only where a cgroup was given to us, so it is counted here: the
+processes below one are listed by the kernel, each with its memory; a folder is measured once the
+disk has become fuller by as much as the command may take, whoever it was that filled it.
+
+What was removed and is still open is in no folder, and goes with the command: where the disk runs
+full all the same, every command is ended.
+"""
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from holdfast.model.commands import Stopped
+from holdfast.sandbox.limits import Allowance
+
+_PAGE: Final = os.sysconf("SC_PAGE_SIZE")
+_BLOCK: Final = 512
+
+RESTING: Final = 10
+"""Measuring a folder takes at most one part of this many of the time."""
+
+LEAST_FREE_BYTES: Final = 256 << 20
+"""Disk space below which no command goes on."""
+
+
+class Processes:
+    """The processes below one, and what they take."""
+
+    def __init__(self, pid: int, allowance: Allowance) -> None:
+        self._pid, self._allowance = pid, allowance
+
+    def find_excess(self) -> Stopped | None:
+        """Returns what there is too much of, if anything."""
+        count = memory = 0
+        for pid in self._iter_below():
+            threads, resident = _look_at(pid)
+            count += threads
+            memory += resident
+            if count > self._allowance.processes:
+                return Stopped.PROCESSES
+        return Stopped.MEMORY if memory > self._allowance.memory_bytes else None
+
+    def _iter_below(self) -> Iterator[int]:
+        waiting = [self._pid]
+        while waiting:
+            pid = waiting.pop()
+            yield pid
+            waiting += find_children(pid)
+
+
+def find_children(pid: int) -> list[int]:
+    """Returns the processes that one has started, whichever of its threads it was."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with suppress(OSError):
+                found += map(int, (thread / "children").read_bytes().split())
+    return found
+
+
+def _look_at(pid: int) -> tuple[int, int]:
+    """Returns how many threads a process has, and the bytes that are its own or shared memory."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_bytes().splitlines()
+        fields = dict(line.split(b":", 1) for line in lines if b":" in line)
+    except OSError:
+        return 0, 0
+    # What is read of files can be dropped by the kernel at any time, and is nobody's.
+    kept = (fields.get(name, b"0").split()[:1] for name in (b"RssAnon", b"RssShmem", b"VmSwap"))
+    kilobytes = sum(int(value) for parts in kept for value in parts)
+    return int(fields.get(b"Threads", b"1")), kilobytes * 1024
+
+
+class Growth:
+    """A folder and the disk that it is on, against what they were when a command began."""
+
+    def __init__(self, folder: str, allowance: Allowance, *, size: int, files: int) -> None:
+        self._folder, self._allowance = folder, allowance
+        # A file takes whole pages of a disk, whatever it holds.
+        self._most_bytes = size + files * _PAGE + allowance.disk_bytes
+        self._most_files = files + allowance.disk_files
+        self._free, self._free_files = _free(folder)
+        self._not_before = 0.0
+
+    def find_excess(self) -> Stopped | None:
+        """Returns that there is too much, if there is."""
+        free, free_files = _free(self._folder)
+        if free < LEAST_FREE_BYTES and free < self._free:
+            return Stopped.DISK
+        has_grown = self._free - free > self._allowance.disk_bytes
+        has_grown = has_grown or self._free_files - free_files > self._allowance.disk_files
+        began = time.monotonic()
+        if not has_grown or began < self._not_before:
+            return None
+        size, files = measure(self._folder)
+        self._not_before = time.monotonic() + RESTING * (time.monotonic() - began)
+        is_over = size > self._most_bytes or files > self._most_files
+        return Stopped.DISK if is_over else None
+
+
+def _free(folder: str) -> tuple[int, int]:
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize, found.f_favail
+
+
+def measure(folder: str) -> tuple[int, int]:
+    """Returns how many bytes of disk a folder takes, and how many files and folders it has."""
+    size = count = 0
+    waiting = [folder]
+    while waiting:
+        with suppress(OSError), os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                with suppress(OSError):
+                    size += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
+                    count += 1
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+    return size, count

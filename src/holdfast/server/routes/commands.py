@@ -1,0 +1,122 @@
+"""Commands, heard while they run: lines of JSON, the last of which says how it ended.
+
+`{"stream": "stdout", "text": "…"}` for what it says, an empty line where nothing is said for a
+while, and in the end `{"result": {…}}`, without the texts that were sent before, or
+`{"error": {…}}`. A client that goes away takes its command with it.
+"""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from holdfast.engine.commands.door import run_as
+from holdfast.engine.namespace import Namespace
+from holdfast.engine.planes.commanding import Manner
+from holdfast.model.commands import Executed
+from holdfast.operations.commands import Exec
+from holdfast.operations.forms import form_of
+from holdfast.server import idempotency
+from holdfast.server.doors import written
+from holdfast.server.failures import answer_to
+from holdfast.server.problems import Unfit
+from holdfast.server.requests import Request
+from holdfast.server.responses import Stream
+from holdfast.server.routing import Route, post
+from holdfast.server.threads import Work, in_thread
+
+LINES: Final = "application/x-ndjson"
+
+SILENT_S: Final = 15.0
+"""After so long without a word something is sent: whoever is between us takes nobody for dead."""
+
+_FORM: Final[Any] = form_of(Exec)
+CommandRequest = _FORM.body
+
+
+@post(Exec.http.path, media_type=LINES, claims=False)
+async def run(request: Request, agent: Namespace, data: CommandRequest) -> Stream:
+    """Runs a command of bash in the sandbox, where the files are; what it leaves is kept.
+
+    What it says comes line by line, as JSON, and in the end how it ended.
+    """
+    if idempotency.name_of(request) is not None:
+        message = "a command that is heard while it runs bears no name: it is run each time"
+        raise Unfit(message, param="Idempotency-Key")
+    told = ((name, getattr(data, name)) for name in data.__struct_fields__)
+    asked = _FORM.read({name: value for name, value in told if value is not msgspec.UNSET})
+    running = _Running(request, agent, asked)
+    await running.begun()
+    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    return Stream(running.lines(), media_type=LINES, headers=headers)
+
+
+class _Running:
+    """A command in a thread, and what is heard of it in the loop."""
+
+    def __init__(self, request: Request, agent: Namespace, asked: Exec) -> None:
+        self._request, self._agent = request, agent
+        self._loop, self._said = asyncio.get_running_loop(), asyncio.Queue[bytes | None]()
+        self._begun, self._is_gone = asyncio.Event(), threading.Event()
+        manner = Manner(is_wanted=self._is_wanted, begins=partial(self._tell, self._begun.set))
+        work = partial(run_as, agent, asked, manner, hear=self._hear)
+        self._task = asyncio.ensure_future(in_thread(work, work=Work.COMMANDS))
+        self._task.add_done_callback(self._end)
+
+    async def begun(self) -> None:
+        """Waits until the command runs; raises what kept it from that."""
+        try:
+            await self._begun.wait()
+        except asyncio.CancelledError:
+            self._is_gone.set()
+            raise
+        if self._task.done():
+            self._task.result()
+
+    async def lines(self) -> AsyncIterator[bytes]:
+        """Yields what it says, and how it ended; who stops listening ends it."""
+        try:
+            while True:
+                try:
+                    line = await asyncio.wait_for(self._said.get(), SILENT_S)
+                except TimeoutError:
+                    line = b"\n"
+                if line is None:
+                    break
+                yield line
+            yield self._last()
+        finally:
+            self._is_gone.set()
+
+    def _last(self) -> bytes:
+        error = self._task.exception()
+        if isinstance(error, Exception):
+            failed = msgspec.json.decode(answer_to(self._request, error).body)
+            return _line({"error": failed["error"]})
+        done: Executed = msgspec.structs.replace(self._task.result(), stdout="", stderr="")
+        return _line({"result": written(self._agent, done)})
+
+    def _is_wanted(self) -> bool:
+        return not self._is_gone.is_set()
+
+    def _hear(self, stream: str, text: str) -> None:
+        self._tell(self._said.put_nowait, _line({"stream": stream, "text": text}))
+
+    def _tell(self, act: Any, *told: object) -> None:  # noqa: ANN401 - whatever is called
+        self._loop.call_soon_threadsafe(act, *told)
+
+    def _end(self, task: "asyncio.Future[Executed]") -> None:
+        if not task.cancelled():
+            task.exception()  # Looked at, also where nobody waits for it any more.
+        self._said.put_nowait(None)
+        self._begun.set()
+
+
+def _line(told: object) -> bytes:
+    return msgspec.json.encode(told) + b"\n"
+
+
+ROUTES: Final[list[Route]] = [run]

@@ -1,0 +1,357 @@
+"""Commands in a namespace, in process: what they see, what they leave, and what nobody loses."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.engine.directory import lending
+from holdfast.engine.directory.lending import Place
+from holdfast.errors import Busy, InvalidValue, NotBuilt, QuotaExceeded
+from holdfast.model.commands import Stopped
+from holdfast.settings import ExecSettings
+from holdfast.testing.sandboxes import why_none
+
+pytestmark = pytest.mark.skipif(why_none() is not None, reason=why_none() or "")
+
+ON = ExecSettings(is_on=True)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    if request.param == "sqlite":
+        opened = holdfast.open(tmp_path / "vault", commands=ON)
+    else:
+        # What a machine keeps for a database lies in the home of whoever runs it.
+        request.getfixturevalue("monkeypatch").setenv("HOME", str(tmp_path))
+        url = request.getfixturevalue("postgres_url")
+        opened = holdfast.open(url, objects=tmp_path / "packs", commands=ON)
+    with opened:
+        yield opened
+
+
+@pytest.fixture
+def agent(vault: holdfast.Holdfast) -> holdfast.Namespace:
+    return vault.namespace("alice")
+
+
+@pytest.fixture
+def local(tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    """A vault of one database, where the other has nothing to add."""
+    with holdfast.open(tmp_path / "vault", commands=ON) as opened:
+        yield opened
+
+
+def names(agent: Any) -> list[str]:
+    return [each.path for each in agent.files.list(recursive=True)]
+
+
+def places(folder: Path) -> list[Place]:
+    home = folder / "vault" / "commands"
+    return [Place(each) for each in home.iterdir()] if home.exists() else []
+
+
+def test_a_command_sees_the_files_and_what_it_leaves_is_kept(agent: holdfast.Namespace) -> None:
+    agent.files.write("src/a.sh", "echo from a", mode=0o755)
+    agent.files.symlink("b.sh", "src/a.sh")
+    heard: list[tuple[str, str]] = []
+    done = agent.exec(
+        "./b.sh; cat; echo oh >&2; rm b.sh; mkdir -p new/empty; echo grüße > new/c; exit 3",
+        stdin="read ",
+        output=lambda stream, text: heard.append((stream, text)),
+    )
+    assert (done.exit_code, done.stdout, done.stderr) == (3, "from a\nread ", "oh\n")
+    assert "".join(text for stream, text in heard if stream == "stdout") == done.stdout
+    assert names(agent) == ["new/c", "new/empty", "src/a.sh"]
+    assert agent.files.read("new/c").decode() == "grüße\n"
+    assert not agent.is_dirty()
+    assert done.snapshot == agent.status().position
+    last = agent.traces.list(limit=1)[0]
+    assert (last.action, last.details["exit_code"]) == ("exec.completed", 3)
+    # What changes nothing leaves nothing.
+    assert agent.exec("ls").snapshot is None
+    # And is taken back without what was written before it.
+    agent.undo()
+    assert names(agent) == ["b.sh", "src/a.sh"]
+    assert agent.exec("ls -A").stdout == "b.sh\nsrc\n"
+
+
+def test_what_is_written_in_between_is_seen_by_the_next(agent: holdfast.Namespace) -> None:
+    agent.exec("echo 1 > one")
+    agent.files.write("two", "2")
+    agent.files.delete("one")
+    assert agent.exec("ls; echo 3 > three").stdout == "two\n"
+    before = agent.exec("echo changed > two").snapshot
+    agent.restore("@-1")
+    assert agent.exec("cat two").stdout == "2"
+    assert before is not None
+
+
+def test_what_is_written_while_it_runs_stays(agent: holdfast.Namespace) -> None:
+    agent.files.write("both", "before")
+    begun = threading.Event()
+    running = threading.Thread(
+        target=lambda: agent.exec(
+            "echo go; until [ -f /tmp/never ]; do sleep 0.1; [ $SECONDS -ge 1 ] && break; done; "
+            "echo mine > both; echo x > own",
+            output=lambda *_: begun.set(),
+        )
+    )
+    running.start()
+    assert begun.wait(30)
+    agent.files.write("beside", "theirs")
+    agent.files.write("both", "theirs")
+    running.join()
+    assert names(agent) == ["beside", "both", "own"]
+    assert agent.files.read("both") == b"mine\n"
+    # The version that gave way is in the snapshot before.
+    assert any(agent.at(each).files.read("both") == b"theirs" for each in agent.timeline()[1:3])
+
+
+def test_a_command_that_is_a_task_is_taken_back_when_it_fails(agent: holdfast.Namespace) -> None:
+    agent.files.write("kept", "1")
+    failed = agent.exec("rm *; exit 9", task="clean up", rollback_on_failure=True)
+    assert (failed.exit_code, names(agent)) == (9, ["kept"])
+    assert failed.restored is not None
+    run = agent.tasks.list()[0]
+    assert (run.id, run.name, run.status.value) == (failed.task_id, "clean up", "failed")
+    assert agent.at(str(failed.snapshot)).files.list() == []
+    well = agent.exec("echo 2 > more", task="add")
+    assert (well.before, well.restored) == (failed.restored, None)
+    # And within a task of somebody else's, with what is done beside it.
+    with pytest.raises(ZeroDivisionError):
+        fail_in_a_task(agent)
+    assert names(agent) == ["kept", "more"]
+
+
+def fail_in_a_task(agent: holdfast.Namespace) -> None:
+    with agent.task("outer", rollback_on_failure=True):
+        agent.exec("echo 3 > third; rm kept")
+        agent.files.write("fourth", "4")
+        raise ZeroDivisionError
+
+
+def test_a_command_that_is_ended_has_left_what_it_did(agent: holdfast.Namespace) -> None:
+    done = agent.exec("echo 1 > begun; sleep 60; echo 2 > ended", timeout_s=0.5)
+    assert (done.stopped, done.exit_code) == (Stopped.TIME, 128 + signal.SIGKILL)
+    assert names(agent) == ["begun"]
+
+
+def test_nothing_is_left_out_and_nothing_is_in_the_way(local: holdfast.Holdfast) -> None:
+    agent = local.namespace("alice")
+    agent.files.write(".holdfastignore", "*.log\nbuild/\n")
+    agent.files.write("a.log", "seen")
+    assert agent.exec("cat a.log; mkdir build; echo x > build/b.log").stdout == "seen"
+    assert names(agent) == [".holdfastignore", "a.log", "build/b.log"]
+    # Whatever it makes of the modes of folders and files, they are kept, and the next one begins.
+    agent.exec("mkdir shut; echo y > shut/f; chmod 000 shut/f shut .")
+    assert agent.files.read("shut/f") == b"y\n"
+    agent.exec("chmod 000 shut")
+    agent.files.write("shut/g", "z")
+    assert agent.exec("cat shut/f shut/g").stdout == "y\nz"
+
+
+def test_a_link_out_of_the_folder_leads_nowhere(local: holdfast.Holdfast, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("nobody's business")
+    agent = local.namespace("alice")
+    agent.exec(f"ln -s {tmp_path}/secret s; ln -s / r; ln -s /etc/passwd p")
+    done = agent.exec(f"cat s r{tmp_path}/secret p; echo over > s")
+    assert "nobody's business" not in done.stdout
+    assert (tmp_path / "secret").read_text() == "nobody's business"
+    assert agent.files.stat("s").target == f"{tmp_path}/secret"
+
+
+def test_one_that_is_made_again_begins_empty(local: holdfast.Holdfast) -> None:
+    local.namespace("alice").exec("echo 1 > one")
+    local.delete_namespace("alice")
+    agent = local.namespace("alice")
+    assert agent.exec("ls").stdout == ""
+    assert names(agent) == []
+
+
+def test_what_there_is_no_room_for_is_not_kept_and_blocks_nobody(local: holdfast.Holdfast) -> None:
+    agent = local.namespace("alice")
+    agent.files.write("a", "1")
+    agent.set_quota(1000)
+    with pytest.raises(QuotaExceeded):
+        agent.exec("head -c 5000 /dev/urandom > big")
+    assert names(agent) == ["a"]
+    assert agent.exec("ls").stdout == "a\n"
+
+
+def test_what_was_interrupted_is_kept_first(
+    local: holdfast.Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = local.namespace("alice")
+    agent.exec("echo 1 > one")
+    (place,) = places(tmp_path)
+    (place.folder / "in-use").touch()
+    (place.files / "half").write_text("done")
+    assert agent.exec("ls; rm half").stdout == "half\none\n"
+    assert [each.reason for each in agent.timeline()][1] == (
+        "what a command that was interrupted has left"
+    )
+    # After a restart of the machine nobody knows what of it was on disk.
+    (place.folder / "in-use").touch()
+    (place.files / "one").write_text("")
+    monkeypatch.setattr(lending, "boot_id", lambda: "another")
+    assert agent.exec("cat one").stdout == "1\n"
+
+
+KILLED = """
+import sys
+import holdfast
+from holdfast.settings import ExecSettings
+with holdfast.open(sys.argv[1], commands=ExecSettings(is_on=True)) as vault:
+    agent = vault.namespace("alice")
+    agent.exec("echo 1 > one")
+    agent.exec(f"echo 2 > two; echo begun; sleep {sys.argv[2]} & sleep {sys.argv[2]}",
+               output=lambda *said: print(*said, flush=True))
+"""
+
+
+def test_killed_in_the_middle_it_leaves_no_process_and_a_sound_vault(tmp_path: Path) -> None:
+    number = f"6{os.getpid()}"
+    line = [sys.executable, "-c", KILLED, str(tmp_path / "vault"), number]
+    with subprocess.Popen(line, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert b"begun" in process.stdout.readline()
+        process.kill()
+    until = time.monotonic() + 20
+    while _left(number) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert _left(number) == []
+    with holdfast.open(tmp_path / "vault", commands=ON) as vault:
+        assert vault.verify().ok
+        agent = vault.namespace("alice")
+        assert names(agent) == ["one"]
+        assert agent.exec("ls").stdout == "one\ntwo\n"
+        assert names(agent) == ["one", "two"]
+
+
+def _left(number: str) -> list[str]:
+    found = subprocess.run(
+        ["pgrep", "-f", f"sleep {number}"], capture_output=True, text=True, check=False
+    )
+    return found.stdout.split()
+
+
+def test_directories_go_when_nobody_needs_them(local: holdfast.Holdfast, tmp_path: Path) -> None:
+    for name in ("alice", "bob", "carol"):
+        local.namespace(name).exec("mkdir d; echo private > d/f; chmod 000 d")
+    assert len(places(tmp_path)) == 3
+    local.erasures.namespace("alice")
+    assert len(places(tmp_path)) == 2
+    local.delete_namespace("bob")
+    assert local.sweep_commands() == 1
+    (last,) = places(tmp_path)
+    with last.held():
+        os.utime(last.folder, (0, 0))
+        assert local.sweep_commands() == 0
+    assert local.sweep_commands() == 1
+    assert local.namespace("carol").exec("chmod 700 d; cat d/f").stdout == "private\n"
+
+
+def test_whoever_waits_for_too_long_is_told(
+    local: holdfast.Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = local.namespace("alice")
+    agent.exec("true")
+    (place,) = places(tmp_path)
+    monkeypatch.setattr(lending, "PATIENCE_S", 0.05)
+    with place.held(), pytest.raises(Busy):
+        agent.exec("true")
+
+
+def test_where_nobody_has_turned_it_on_nothing_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("HOLDFAST_EXEC", raising=False)
+    with holdfast.open(tmp_path / "vault") as vault:
+        with pytest.raises(NotBuilt) as told:
+            vault.namespace("alice").exec("true")
+        assert "HOLDFAST_EXEC=1" in told.value.hint
+        assert vault.namespaces() == []
+    monkeypatch.setenv("HOLDFAST_EXEC", "1")
+    with holdfast.open(tmp_path / "vault") as vault:
+        assert vault.namespace("alice").exec("true").is_ok
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"command": " "},
+        {"command": "a\0b"},
+        {"command": "\ud800"},
+        {"command": "x" * 100_001},
+        {"command": "true", "stdin": "x" * ((1 << 20) + 1)},
+        {"command": "true", "timeout_s": 0},
+        {"command": "true", "timeout_s": 601.0},
+        {"command": "true", "network": True},
+        {"command": "true", "task": "x" * 129},
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused(
+    local: holdfast.Holdfast, asked: dict[str, Any]
+) -> None:
+    with pytest.raises((InvalidValue, holdfast.errors.Invalid)):
+        local.namespace("alice").exec(**asked)
+    assert local.namespaces() == []
+
+
+def test_nothing_vanishes_from_the_head_whoever_writes(
+    local: holdfast.Holdfast, tmp_path: Path
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    agent = local.namespace("alice")
+    agent.files.write("seed", "0")
+    directory = local.workspace(tree, namespace="alice")
+    written: set[str] = {"seed"}
+    failures: list[BaseException] = []
+
+    def through_the_api(number: int) -> None:
+        agent.files.write(f"api/{number}", str(number))
+        written.add(f"api/{number}")
+
+    def by_a_command(number: int) -> None:
+        agent.exec(f"mkdir -p cmd; echo {number} > cmd/{number}")
+        written.add(f"cmd/{number}")
+
+    def in_the_directory(number: int) -> None:
+        (tree / "own").mkdir(exist_ok=True)
+        (tree / "own" / str(number)).write_text(str(number))
+        directory.snapshot()
+        written.add(f"own/{number}")
+
+    def work(act: Callable[[int], None], seed: int) -> None:
+        pauses = random.Random(seed)
+        try:
+            for number in range(8):
+                act(number)
+                time.sleep(pauses.random() * 0.02)
+        except BaseException as exc:  # noqa: BLE001 - told below
+            failures.append(exc)
+
+    acts = (through_the_api, by_a_command, in_the_directory)
+    threads = [threading.Thread(target=work, args=(act, n)) for n, act in enumerate(acts)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert set(names(agent)) == written
+    assert set(agent.exec("find . -type f -printf '%P\\n'").stdout.split()) == written
+    directory.agree()
+    assert {str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file()} == written
+    directory.close()
+    assert local.verify().ok

@@ -1,0 +1,219 @@
+"""Commands over HTTP: both clients, who goes away, who is killed, and many at once."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx2
+import pytest
+
+from holdfast import AsyncClient, Client
+from holdfast.errors import InvalidValue, NotBuilt
+from holdfast.model.commands import Stopped
+from holdfast.testing.sandboxes import why_none
+from holdfast.testing.servers import COMMAND, Server, running_server
+
+needs_sandbox = pytest.mark.skipif(why_none() is not None, reason=why_none() or "")
+
+EXEC = {"HOLDFAST_EXEC": "1"}
+
+
+@pytest.fixture(scope="module")
+def served(home: Path) -> Iterator[Server]:
+    if why_none() is not None:
+        pytest.skip(why_none() or "")
+    with running_server(home, environ=EXEC) as started:
+        yield started
+
+
+def client_of(server: Server, namespace: str) -> Client:
+    return Client(server.api_key, url=server.url, namespace=namespace)
+
+
+def left(number: str) -> list[str]:
+    found = subprocess.run(
+        ["pgrep", "-f", f"sleep {number}"], capture_output=True, text=True, check=False
+    )
+    return found.stdout.split()
+
+
+def await_none_left(number: str) -> None:
+    until = time.monotonic() + 30
+    while left(number) and time.monotonic() < until:
+        time.sleep(0.02)
+    assert left(number) == []
+
+
+def test_a_command_is_heard_while_it_runs(served: Server) -> None:
+    heard: list[tuple[str, str]] = []
+    written = threading.Event()
+
+    def hear(stream: str, text: str) -> None:
+        heard.append((stream, text))
+        if text == "first\n":
+            # Before it has ended: what it waits for comes from here.
+            written.set()
+
+    with client_of(served, "heard") as client:
+        client.files.write("a", "1")
+        done = client.exec(
+            "echo first; sleep 0.3; echo second >&2; cat a; echo 2 > b; exit 5", output=hear
+        )
+        assert heard[:2] == [("stdout", "first\n"), ("stderr", "second\n")]
+        assert (done.exit_code, done.stdout, done.stderr) == (5, "first\n1", "second\n")
+        assert written.is_set()
+        assert client.files.read("b") == b"2\n"
+        assert client.status().position == done.snapshot
+        (event,) = client.events.list(types=["exec.completed"])
+        assert (event.data["exit_code"], event.data["command"][:10]) == (5, "echo first")
+
+
+def test_an_asynchronous_client_does_the_same(served: Server) -> None:
+    async def use() -> None:
+        heard: list[str] = []
+        url = served.url
+        async with AsyncClient(served.api_key, url=url, namespace="awaited") as client:
+            await client.files.write("kept", "1")
+            done = await client.exec(
+                "echo out; rm kept; exit 1",
+                rollback_on_failure=True,
+                output=lambda _, text: heard.append(text),
+            )
+            assert (heard, done.stdout, done.exit_code) == (["out\n"], "out\n", 1)
+            assert done.restored is not None
+            assert await client.files.read("kept") == b"1"
+            async with client.task("outer") as task:
+                await client.exec("echo 2 > more")
+            await client.undo(task=task.id)
+            assert not await client.files.exists("more")
+
+    asyncio.run(use())
+
+
+def test_what_is_refused_says_why_with_a_status(served: Server) -> None:
+    with client_of(served, "refused") as client:
+        with pytest.raises(InvalidValue, match="network") as told:
+            client.exec("true", network=True)
+        assert told.value.http_status == 400
+        done = client.exec("sleep 60", timeout_s=0.2)
+        assert done.stopped is Stopped.TIME
+    headers = {"Authorization": f"Bearer {served.api_key}", "X-Namespace": "refused"}
+    with httpx2.Client(base_url=served.url, headers=headers) as wire:
+        for body in ({}, {"command": ""}, {"command": 1}, {"command": "x", "timeout_s": "long"}):
+            assert wire.post("/v1/commands", json=body).status_code in (400, 422), body
+        named = wire.post(
+            "/v1/commands", json={"command": "true"}, headers={"Idempotency-Key": "once"}
+        )
+        assert named.status_code in (400, 422)
+        lines = wire.post("/v1/commands", json={"command": "printf '\\377'"}).text.splitlines()
+        assert json.loads(lines[0]) == {"stream": "stdout", "text": "\ufffd"}
+        assert json.loads(lines[-1])["result"]["exit_code"] == 0
+        # A name has the answer given again, where it is one answer.
+        said = [
+            wire.post(
+                "/v1/exec", json={"command": "date +%N"}, headers={"Idempotency-Key": "twice"}
+            ).json()["stdout"]
+            for _ in range(2)
+        ]
+        assert said[0] == said[1]
+
+
+def test_who_goes_away_takes_its_command_along(served: Server) -> None:
+    number = f"7{os.getpid()}"
+    headers = {"Authorization": f"Bearer {served.api_key}", "X-Namespace": "gone"}
+    body = {"command": f"echo on; sleep {number}"}
+    with (
+        httpx2.Client(base_url=served.url, headers=headers) as wire,
+        wire.stream("POST", "/v1/commands", json=body) as answer,
+    ):
+        assert b"on" in next(answer.iter_bytes())
+        assert left(number)
+    await_none_left(number)
+    with (
+        httpx2.Client(base_url=served.url, headers=headers, timeout=1.0) as wire,
+        pytest.raises(httpx2.ReadTimeout),
+    ):
+        wire.post("/v1/exec", json=body)
+    await_none_left(number)
+    with client_of(served, "gone") as client:
+        assert client.exec("echo free").stdout == "free\n"
+
+
+def test_many_at_once_over_many_namespaces(served: Server) -> None:
+    def work(number: int) -> None:
+        with client_of(served, f"many-{number % 20}") as client:
+            done = client.exec(f"echo {number} > {number}; ls | wc -l")
+            assert done.is_ok, done
+
+    with ThreadPoolExecutor(40) as pool:
+        list(pool.map(work, range(200)))
+    for number in range(20):
+        with client_of(served, f"many-{number}") as client:
+            found = {each.path for each in client.files.list()}
+            assert found == {str(each) for each in range(number, 200, 20)}
+
+
+@needs_sandbox
+def test_a_server_that_is_killed_leaves_no_command(tmp_path: Path) -> None:
+    number = f"8{os.getpid()}"
+    with running_server(tmp_path, environ=EXEC) as server:
+        begun = threading.Event()
+
+        def run() -> None:
+            with client_of(server, "alice") as client, pytest.raises(Exception):  # noqa: B017, PT011 - whatever a broken connection is
+                client.exec(
+                    f"echo 1 > half; echo on; setsid sleep {number} & sleep {number}",
+                    output=lambda *_: begun.set(),
+                )
+
+        running = threading.Thread(target=run)
+        running.start()
+        assert begun.wait(30)
+        server.kill()
+        running.join()
+        await_none_left(number)
+        server.start()
+        with client_of(server, "alice") as client:
+            assert client.exec("ls").stdout == "half\n"
+        server.stop()
+    done = subprocess.run(
+        [*COMMAND, "verify", "--data", str(server.data)], capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_server_without_it_runs_nothing(tmp_path: Path) -> None:
+    with running_server(tmp_path) as server, client_of(server, "alice") as client:
+        with pytest.raises(NotBuilt, match="runs no commands") as told:
+            client.exec("true")
+        assert told.value.http_status == 501
+        assert "HOLDFAST_EXEC=1" in told.value.hint
+
+
+def test_a_server_that_cannot_have_a_sandbox_does_not_start(tmp_path: Path) -> None:
+    # As where bubblewrap may not make namespaces: it is there, and says no.
+    program = (
+        "import sys; from holdfast.sandbox import probing; "
+        f"probing.PATH = {str(tmp_path)!r}; "
+        "from holdfast.cli.main import main; sys.exit(main())"
+    )
+    fake = tmp_path / "bwrap"
+    fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
+    fake.chmod(0o755)
+    done = subprocess.run(
+        [sys.executable, "-c", program, "serve", "--port", "0", "--data", str(tmp_path / "vault")],
+        env={**os.environ, **EXEC},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "No permissions to create new namespace" in done.stderr
