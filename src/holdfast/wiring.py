@@ -47,11 +47,14 @@ def open_vault(
     embed: Embedder | EmbedFunction | None = None,
     hands_texts: bool = False,
     unify: Unify = unify,
+    secrets_key: str | None = None,
+    private_remotes: bool = True,
 ) -> Holdfast:
     """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere.
 
     With `embed`, memories are found by their meaning, too. With `hands_texts`, the parts of states
     and turns are JSON text (`msgspec.Raw`), for somebody who sends them on. `unify` compares texts.
+    Secrets of others are encrypted with `secrets_key`; git remotes may be at `private_remotes`.
     """
     text = os.fspath(location)
     folder = None if text.startswith(POSTGRES_SCHEMES) else _to_folder(text)
@@ -78,6 +81,8 @@ def open_vault(
         hands_texts=hands_texts,
         unify=unify,
         salvage=find_packs,
+        secrets_key=secrets_key,
+        private_remotes=private_remotes,
     )
     return Holdfast(context)
 

@@ -28,6 +28,7 @@
     │   ├── ScheduleNotFound
     │   ├── KeyNotFound
     │   ├── WebhookNotFound
+    │   ├── GitBackupNotFound
     │   └── NothingToUndo
     ├── Conflict            the world moved or disagrees: read again, then decide
     │   ├── HeadMoved
@@ -50,6 +51,10 @@
     │   ├── DriftFound          a directory holds changes that no snapshot does
     │   ├── DirectoryRefused    a directory that should not be captured
     │   ├── DirectoryReplaced   something else stands where an attached directory was
+    │   ├── GitFailed           git, or a git remote, refused
+    │   ├── SecretsLocked       there is no key to read or keep secrets with
+    │   ├── RemoteDiverged      a git remote has commits that are not ours
+    │   ├── HostKeyUnconfirmed  nobody has said that a git remote's host key is the right one
     │   └── Busy
     ├── Denied              the key does not open this: use another
     │   ├── Unauthorized        there is no key, or it opens nothing
@@ -75,6 +80,7 @@
     │   ├── CatalogReplaced     other files lie where the catalog was opened
     │   ├── StorageReadOnly     the disk takes no writes
     │   ├── Unreachable         a server does not answer
+    │   ├── GitMissing          git, or ssh, is not installed
     │   └── ServerFault         a server failed
     └── Incompatible        this program and this vault do not fit: upgrade
         ├── VaultTooNew
@@ -85,6 +91,14 @@ Families are what a caller can do next. Errors carry values, the class writes th
 sentence. `code` is wire format and never changes; `hint` is the next thing to try.
 """
 
+from holdfast.errors.backups import (
+    GitBackupNotFound,
+    GitFailed,
+    GitMissing,
+    HostKeyUnconfirmed,
+    RemoteDiverged,
+    SecretsLocked,
+)
 from holdfast.errors.conflicts import (
     AlreadyAttached,
     Busy,
@@ -195,8 +209,12 @@ __all__ = [
     "EntityExists",
     "EntityNotFound",
     "Forbidden",
+    "GitBackupNotFound",
+    "GitFailed",
+    "GitMissing",
     "HeadMoved",
     "HoldfastError",
+    "HostKeyUnconfirmed",
     "InTheWay",
     "Incompatible",
     "Invalid",
@@ -229,11 +247,13 @@ __all__ = [
     "PendingDamaged",
     "QuotaExceeded",
     "RateLimited",
+    "RemoteDiverged",
     "ReplyNotKept",
     "RequestReused",
     "RequestRunning",
     "RowDamaged",
     "ScheduleNotFound",
+    "SecretsLocked",
     "ServerFault",
     "SessionExists",
     "SessionNotFound",

@@ -97,6 +97,10 @@ class Context:
     """Finds packs in another place: a copy of a vault, or what is left of one."""
     unify: Unify = unify
     """Compares texts: here, or where nobody has to wait for it."""
+    secrets_key: str | None = field(default=None, repr=False)
+    """What secrets of others are encrypted with; without it none are kept."""
+    private_remotes: bool = True
+    """Whether a git remote may be at an address that is not public."""
     looked: dict[TenantId, datetime] = field(default_factory=dict[TenantId, datetime])
     """When all packs of a tenant were last seen to be there."""
     added: dict[NamespaceId, int] = field(default_factory=dict[NamespaceId, int])
@@ -117,6 +121,8 @@ class Context:
         hands_texts: bool = False,
         salvage: Salvage = no_packs,
         unify: Unify = unify,
+        secrets_key: str | None = None,
+        private_remotes: bool = True,
     ) -> "Context":
         """Returns a context with empty caches of the size that the limits say."""
         limits = limits or Limits()
@@ -140,6 +146,8 @@ class Context:
             hands_texts=hands_texts,
             salvage=salvage,
             unify=unify,
+            secrets_key=secrets_key,
+            private_remotes=private_remotes,
         )
 
     @property

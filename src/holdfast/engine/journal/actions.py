@@ -66,6 +66,10 @@ ACTIONS: Final = (
     "schedule.created",
     "schedule.updated",
     "schedule.deleted",
+    "backup.configured",
+    "backup.deleted",
+    "backup.pushed",
+    "backup.failed",
     "key.created",
     "key.revoked",
     "webhook.created",
@@ -105,6 +109,8 @@ _ORDERS: Final = {
     "completed": "complete",
     "failed": "fail",
     "disabled": "disable",
+    "configured": "configure",
+    "pushed": "push",
 }
 
 
@@ -134,7 +140,7 @@ _WITHOUT_CONTENT: Final = frozenset(
         *("ttl_seconds", "expired_at", "last_activity", "type", "embedded", "content_changed"),
         *("count", "recovered", "quota_bytes", "keep_last", "keep_daily", "keep_weekly"),
         *("task_id", "trace_id", "imported_from", "erasure_id", "turn_id", "request_id"),
-        *("terms_kept", "via"),
+        *("terms_kept", "via", "host", "commit", "number", "withheld", "failures"),
     }
 )
 """Details that are names, numbers and ids: what is new repeats content until somebody puts it
@@ -177,7 +183,7 @@ def trace_of(done: Sequence[SnapshotInfo]) -> Trace:
     roots = (last.root,)
     if last.kind is Kind.SAFETY:
         details["safety"] = last.id
-    elif len(done) > 1:
+    elif len(done) > 1 and done[0].kind is Kind.SAFETY:
         details["safety"] = done[0].id
         roots += (done[0].root,)
     if len(done) > len(roots):
