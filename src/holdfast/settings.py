@@ -6,7 +6,8 @@ For vaults and commands, these matter: `HOLDFAST_DATA` names the vault, or
 plain text, `TZ` is the time zone of what is shown, `HOLDFAST_PAGER` or `PAGER` names what shows a
 long text. `HOLDFAST_STAY`, `CI` and `SUDO_UID` say whether a command may leave a process behind,
 `XDG_RUNTIME_DIR` how long. For clients of a server, those of `ClientSettings`; for agents that come
-over HTTP, `HOLDFAST_MCP_TOKEN`. `GIT_*` variables in particular mean nothing here.
+over HTTP, `HOLDFAST_MCP_TOKEN`; for git backups, `HOLDFAST_SECRETS_KEY`. `GIT_*` variables mean
+nothing here.
 
 Everything is a function of the mapping that is passed in, so that a process that stays can
 answer for callers with environments of their own. Imports next to nothing: whoever has to know
@@ -33,6 +34,9 @@ DATA, DATABASE_URL, OBJECTS_URL = (
     "HOLDFAST_OBJECTS_URL",
 )
 """Variables that say where the vault is."""
+
+SECRETS_KEY = "HOLDFAST_SECRETS_KEY"
+"""What the secrets of git backups are encrypted with."""
 
 PAGER = "HOLDFAST_PAGER"
 USUAL_PAGER = "less"
@@ -237,6 +241,11 @@ def client_settings(environ: Mapping[str, str]) -> "ClientSettings":
         admin_key=environ.get("HOLDFAST_ADMIN_KEY") or None,
         namespace=environ.get("HOLDFAST_NAMESPACE") or None,
     )
+
+
+def secrets_key(environ: Mapping[str, str]) -> str | None:
+    """Returns what the secrets of git backups are encrypted with."""
+    return environ.get(SECRETS_KEY) or None
 
 
 def mcp_token(environ: Mapping[str, str]) -> str | None:

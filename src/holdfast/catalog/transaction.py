@@ -15,6 +15,7 @@ from holdfast.catalog.entities import EntityQueries
 from holdfast.catalog.erasures import ErasureQueries
 from holdfast.catalog.events import EventQueries
 from holdfast.catalog.formers import FormerQueries
+from holdfast.catalog.gitbackups import GitBackupQueries
 from holdfast.catalog.keys import KeyQueries
 from holdfast.catalog.memories import MemoryQueries
 from holdfast.catalog.mending import MendingQueries
@@ -50,6 +51,7 @@ class Transaction(
     EventQueries,
     WebhookQueries,
     TaskQueries,
+    GitBackupQueries,
     EntityQueries,
     ReplyQueries,
     ReceivedQueries,

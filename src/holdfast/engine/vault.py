@@ -16,6 +16,8 @@ from holdfast.engine.core import rounds as upkeep
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.rounds import find_lags
 from holdfast.engine.core.tenants import DEFAULT_TENANT, get_or_add
+from holdfast.engine.gitbackup.places import sweep
+from holdfast.engine.gitbackup.pushing import push_due
 from holdfast.engine.journal.anchors import anchor_all
 from holdfast.engine.planes.handle import check_name
 from holdfast.engine.sessions.lapsing import end_lapsed
@@ -81,6 +83,10 @@ class Holdfast(TenantVault):
         """Takes the snapshots that schedules ask for by now; returns how many."""
         return run_due(self._context)
 
+    def push_backups(self) -> int:
+        """Pushes one git backup that is due; returns how many."""
+        return push_due(self._context)
+
     def watch_rollbacks(self, *, every: timedelta = timedelta(0)) -> int:
         """Tells of rollback rates that have come to another level; returns how many.
 
@@ -104,6 +110,7 @@ class Holdfast(TenantVault):
             self.outbox().purge,
             self.replies.purge,
             self.sign_ins.purge,
+            partial(sweep, self._context),
         ]
         for each in found.sound:
             tenant = TenantVault(self._context, each)

@@ -54,6 +54,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
         "export": "write a snapshot to a tar file",
         "import": "bring an exported file into the directory",
         "backup": "make a second copy of the whole vault",
+        "git": "keep a copy of a namespace in a git repository",
         "reinstate": "make a vault of a backup",
         "erase": "remove a namespace, a session or a user for good",
     },
@@ -73,7 +74,7 @@ COMMANDS: Final = {name: line for group in GROUPS.values() for name, line in gro
 """Every command, with what it does."""
 
 OWN_PROCESS: Final = frozenset(
-    {"backup", "demo", "erase", "keys", "mcp", "reinstate", "run", "serve", "watch"}
+    {"backup", "demo", "erase", "git", "keys", "mcp", "reinstate", "run", "serve", "watch"}
 )
 """Commands that need the terminal and the signals of the process that was started."""
 

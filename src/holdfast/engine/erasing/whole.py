@@ -9,6 +9,7 @@ from holdfast.engine.directory.attachments import Attachments
 from holdfast.engine.erasing.parts import Counts
 from holdfast.engine.erasing.rewriting import ALL
 from holdfast.engine.erasing.telling import erase_events, redact_namespace
+from holdfast.engine.gitbackup.places import sweep
 from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.anchors import anchor_last
 from holdfast.engine.journal.chain import append
@@ -70,8 +71,9 @@ def let_go(context: Context, tenant: Tenant, name: str) -> None:
 
     That is what is known of a directory that was attached, and the log of a store that was kept in
     memory; raises `Busy` while that is open. Both go by name: if another namespace has that by now,
-    they are its own.
+    they are its own. And the repository that its copy was pushed from.
     """
+    sweep(context)
     if _is_taken(context, tenant, name):
         return
     attachments = Attachments(context, tenant.id)
