@@ -3,7 +3,8 @@
 import pytest
 
 from holdfast.errors import GitFailed, InvalidValue
-from holdfast.git.remotes import address_of, check_branch, to_host_key, to_remote
+from holdfast.git.remotes import address_of
+from holdfast.git.urls import check_branch, to_host_key, to_remote
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from holdfast.engine.core import rounds as upkeep
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.rounds import find_lags
 from holdfast.engine.core.tenants import DEFAULT_TENANT, get_or_add
-from holdfast.engine.gitbackup.places import sweep
-from holdfast.engine.gitbackup.pushing import push_due
 from holdfast.engine.journal.anchors import anchor_all
 from holdfast.engine.planes.handle import check_name
 from holdfast.engine.sessions.lapsing import end_lapsed
@@ -85,6 +83,9 @@ class Holdfast(TenantVault):
 
     def push_backups(self) -> int:
         """Pushes one git backup that is due; returns how many."""
+        # What runs programs is loaded by those who do.
+        from holdfast.engine.gitbackup.pushing import push_due  # noqa: PLC0415 - see above
+
         return push_due(self._context)
 
     def watch_rollbacks(self, *, every: timedelta = timedelta(0)) -> int:
@@ -105,6 +106,8 @@ class Holdfast(TenantVault):
         return upkeep.look_after(self._context, self._chores, every=every, collects=collects)
 
     def _chores(self, found: Sorted[Tenant], *, collects: bool) -> list[Callable[[], object]]:
+        from holdfast.engine.gitbackup.places import sweep  # noqa: PLC0415 - as above
+
         chores: list[Callable[[], object]] = [
             partial(anchor_all, self._context),
             self.outbox().purge,

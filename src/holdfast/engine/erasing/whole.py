@@ -9,7 +9,6 @@ from holdfast.engine.directory.attachments import Attachments
 from holdfast.engine.erasing.parts import Counts
 from holdfast.engine.erasing.rewriting import ALL
 from holdfast.engine.erasing.telling import erase_events, redact_namespace
-from holdfast.engine.gitbackup.places import sweep
 from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.anchors import anchor_last
 from holdfast.engine.journal.chain import append
@@ -73,6 +72,9 @@ def let_go(context: Context, tenant: Tenant, name: str) -> None:
     memory; raises `Busy` while that is open. Both go by name: if another namespace has that by now,
     they are its own. And the repository that its copy was pushed from.
     """
+    # What runs programs is loaded by those who do.
+    from holdfast.engine.gitbackup.places import sweep  # noqa: PLC0415 - see above
+
     sweep(context)
     if _is_taken(context, tenant, name):
         return

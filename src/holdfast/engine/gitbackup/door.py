@@ -14,12 +14,11 @@ from msgspec.structs import replace
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.gitbackup import secrets
-from holdfast.engine.gitbackup.places import drop_repository
-from holdfast.engine.gitbackup.rules import USUAL_PATTERNS, check_patterns
+from holdfast.engine.gitbackup.patterns import USUAL_PATTERNS, check_patterns
 from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle
 from holdfast.errors import GitBackupNotFound, HostKeyUnconfirmed, InvalidValue
-from holdfast.git.remotes import HostKey, Remote, address_of, check_branch, scan, to_remote
+from holdfast.git.urls import HostKey, Remote, check_branch, to_remote
 from holdfast.model.basics import Head
 from holdfast.model.gitbackups import GitBackup, GitHostKey, GitImported
 from holdfast.model.traces import Trace
@@ -114,6 +113,8 @@ class GitBackups(Part):
             head, old = self._locked(transaction)
             transaction.delete_git_backup(head.namespace_id)
             append(transaction, context, head, trace_of("backup.deleted", old))
+        from holdfast.engine.gitbackup.places import drop_repository  # noqa: PLC0415 - as below
+
         drop_repository(context, head.namespace_id)
 
     @does(ListGitHostKeys)
@@ -153,8 +154,7 @@ class GitBackups(Part):
 
         Each commit becomes a snapshot. Raises `NamespaceExists` if the namespace is there.
         """
-        # It takes as long to load as all the rest, and few need it.
-        from holdfast.engine.gitbackup.importing import import_from  # noqa: PLC0415 - see above
+        from holdfast.engine.gitbackup.importing import import_from  # noqa: PLC0415 - as below
 
         return import_from(
             self._handle,
@@ -169,6 +169,9 @@ class GitBackups(Part):
         remote = to_remote(backup.remote)
         if not remote.is_ssh:
             raise InvalidValue("an https remote has no host key: its certificate is checked")
+        # What runs programs is loaded by those who do.
+        from holdfast.git.remotes import address_of, scan  # noqa: PLC0415 - see above
+
         allowed = self._handle.context.private_remotes
         return scan(remote, address_of(remote, allows_private=allowed))
 

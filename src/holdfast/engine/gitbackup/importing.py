@@ -40,17 +40,9 @@ from holdfast.errors import (
 )
 from holdfast.git.names import KEEP, OWN, from_git
 from holdfast.git.program import Program
-from holdfast.git.remotes import (
-    Credentials,
-    HostKey,
-    address_of,
-    check_branch,
-    fetch,
-    fetch_path,
-    scan,
-    to_remote,
-)
+from holdfast.git.remotes import Credentials, address_of, fetch, fetch_path, scan
 from holdfast.git.repository import EXECUTABLE, LINK, MODULE, Commit, Reader, Repository, Step
+from holdfast.git.urls import HostKey, check_branch, to_remote
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, Kind, Size, SnapshotInfo
 from holdfast.model.files import USUAL_DIRECTORY_MODE

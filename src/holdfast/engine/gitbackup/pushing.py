@@ -23,16 +23,9 @@ from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle
 from holdfast.errors import Busy, GitFailed, HoldfastError, HostKeyUnconfirmed
 from holdfast.errors.system import from_system
-from holdfast.git.remotes import (
-    Credentials,
-    Remote,
-    address_of,
-    fetch,
-    push,
-    to_host_key,
-    to_remote,
-)
+from holdfast.git.remotes import Credentials, address_of, fetch, push
 from holdfast.git.repository import Repository
+from holdfast.git.urls import Remote, to_host_key, to_remote
 from holdfast.model.gitbackups import DueGitBackup, GitBackup
 
 RETRIES: Final = (30, 60, 300, 900, 3600, 7200)
