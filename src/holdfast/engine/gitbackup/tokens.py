@@ -123,8 +123,14 @@ _SHAPES: Final[dict[bytes, tuple[bytes, ...]]] = {
 Nothing without an end stands before something else: a hostile text would take for ever.
 """
 
-_BEFORE: Final = {b"PRIVATE KEY": 33, b":AA": 10, b"/api/webhooks/": 14, b"_live_": 2, b"_test_": 2}
-_BEFORE |= dict.fromkeys((b"secret", b"SECRET", b"Secret"), 23) | {b"_v1_": 3}
+_BEFORE: Final = {
+    b"PRIVATE KEY": 33,
+    b"/api/webhooks/": 14,
+    b":AA": 10,
+    b"_v1_": 3,
+    **dict.fromkeys((b"_live_", b"_test_"), 2),
+    **dict.fromkeys((b"secret", b"SECRET", b"Secret"), 23),
+}
 """How far before a word what it is in may begin; all others begin with it."""
 
 _EXPRESSIONS: Final = [(re.compile(shape), words) for shape, words in _SHAPES.items()]
