@@ -246,10 +246,16 @@ def test_a_repository_that_was_lost_here_goes_on_where_the_remote_is(vault, sshd
     with agent.task("after"):
         agent.files.write("a", "after")
     assert run_all(vault) == 1
+    left = places[0] / "run-of-a-process-that-was-killed"
+    left.mkdir()
+    (left / "key").write_text("a private key")
     assert agent.git.get().last_error is None
     after = git("-C", str(bare), "rev-list", "main").split()
     assert after[-len(before) :] == before
     assert len(after) == len(agent.timeline())
+    agent.git.push()
+    run_all(vault)
+    assert not [*places[0].glob("run-*")]
 
 
 def test_a_copy_is_paused_scheduled_and_forgotten(vault, sshd, bare, watch):
