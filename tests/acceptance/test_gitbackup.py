@@ -150,7 +150,8 @@ def test_what_looks_like_a_secret_stays_here_and_is_named(agent, copy):
     agent.files.write("large.bin", b"0" * 3000)
     agent.files.write(token, "a name can be one, too")
     agent.files.write("kept.txt", "fine")
-    agent.snapshot(f"with {token} in the label", metadata={"key": token})
+    about = {"key": token, "aws_secret_access_key": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY"}
+    agent.snapshot(f"with {token} in the label", metadata=about)
     bring(agent, copy, Rules(file_bytes=2000))
     tree = tree_of(copy, HEAD)
     assert tree.keys() == {b"kept.txt", WITHHELD}
@@ -160,6 +161,7 @@ def test_what_looks_like_a_secret_stays_here_and_is_named(agent, copy):
     assert '"large.bin": "size"' in listed
     everything = copy.run("log", "-p", "--format=%an%B", HEAD)
     assert token.encode() not in everything
+    assert b"wJalrXUtnFEMI" not in everything
     agent.files.write("notes.txt", "nothing to see")
     agent.snapshot()
     bring(agent, copy, Rules(file_bytes=2000))
@@ -231,6 +233,33 @@ def test_a_stream_that_breaks_off_leaves_the_branch_where_it_was(agent, copy):
     agent.snapshot()
     bring(agent, copy)
     check_all(agent, copy)
+
+
+def test_a_vault_that_is_set_back_goes_on_from_what_both_have(copy, place_in_memory):
+    vault = place_in_memory / "vault"
+    with holdfast.open(vault) as opened:
+        agent = opened.namespace("agent")
+        for number in range(3):
+            agent.files.write("a", str(number))
+            agent.snapshot(f"before {number}")
+        opened.backup(place_in_memory / "backup")
+        for number in range(3):
+            agent.files.write("a", f"lost {number}")
+            agent.snapshot(f"lost {number}")
+        bring(agent, copy)
+    holdfast.reinstate(place_in_memory / "backup", place_in_memory / "again")
+    with holdfast.open(place_in_memory / "again") as opened:
+        agent = opened.namespace("agent")
+        agent.files.write("a", "anew")
+        agent.snapshot("anew")
+        bring(agent, copy)
+        bring(agent, copy)
+        subjects = [each.message.partition("\n")[0] for each in copy.commits(HEAD, most=100)]
+        kept = [f"snapshot: before {n}" for n in range(3)] + [
+            f"snapshot: lost {n}" for n in range(3)
+        ]
+        assert subjects == [*kept, "snapshot: anew"]
+        assert tree_of(copy, HEAD) == files_of(agent, agent.timeline()[0])
 
 
 # The way back

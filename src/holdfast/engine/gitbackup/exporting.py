@@ -28,10 +28,10 @@ from holdfast.engine.planes.handle import Handle, is_expired, looking_at
 from holdfast.engine.timeline.listing import with_names
 from holdfast.engine.timeline.snapshots import iter_rows
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry
-from holdfast.errors import ObjectMissing, PackMissing
+from holdfast.errors import GitFailed, ObjectMissing, PackMissing
 from holdfast.git.names import KEEP, OWN, to_git
 from holdfast.git.repository import EXECUTABLE, FILE, LINK, Repository, Writer
-from holdfast.ids import ObjectId
+from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo
 from holdfast.tree import diff, get, iterate, prefix_stop
 
@@ -41,6 +41,7 @@ WITHHELD: Final = OWN + b"/withheld.json"
 AT_ONCE: Final = 100
 """Commits of one stream: what breaks off is begun again from the last stream's end."""
 
+_MOST_BACK: Final = 5000
 _MAX_LIST_BYTES: Final = 256 << 20
 _WHOLE_BYTES: Final = 4 << 20
 """Up to here a file is read once, to look for secrets in it and to write it."""
@@ -65,7 +66,10 @@ def export(handle: Handle, repository: Repository, *, branch: str, rules: Rules)
     ref = f"refs/heads/{branch}"
     tip = repository.find(ref)
     last = None if tip is None else read_message(tip)
-    number = 0 if last is None else last.number
+    if tip is not None and last is None:
+        # To begin anew on top of it would say everything twice.
+        raise GitFailed("export", said="the last commit here is of no snapshot")
+    number = 0 if last is None else _reached(handle, repository, ref, last)
     lacks = dict[str, str]()
     if tip is not None and last is not None:
         lacks = _read_list(repository.read(tip.id, WITHHELD, most_bytes=_MAX_LIST_BYTES))
@@ -79,6 +83,27 @@ def export(handle: Handle, repository: Repository, *, branch: str, rules: Rules)
             number, done = snapshots[-1].number, done + len(snapshots)
     tip = repository.find(ref) if done else tip
     return Exported(done, None if tip is None else tip.id, number, len(lacks))
+
+
+def _reached(handle: Handle, repository: Repository, ref: str, last: Trailers) -> int:
+    """Returns the number of the last snapshot of the timeline that has a commit.
+
+    That of the last commit, unless the vault was made of a backup that is older: then the newest
+    that both have.
+    """
+    with handle.context.catalog.read() as transaction:
+        head = handle.get_head(transaction)
+
+        def is_there(said: Trailers) -> bool:
+            row = transaction.find_snapshot(head.namespace_id, SnapshotId(said.snapshot))
+            return row is not None and row.number == said.number
+
+        rows = transaction.timeline(head.namespace_id, before=last.number + 1, most=1)
+        is_another = bool(rows) and rows[0].number == last.number and rows[0].id != last.snapshot
+        if head.generation >= last.number and not is_another:
+            return last.number  # Its row may have expired.
+        said = map(read_message, reversed(repository.commits(ref, most=_MOST_BACK)))
+        return next((each.number for each in said if each is not None and is_there(each)), 0)
 
 
 def _later(handle: Handle, number: int) -> list[int]:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.engine.gitbackup.rules import FORMAT, Rules
-from holdfast.engine.gitbackup.tokens import without_tokens
+from holdfast.engine.gitbackup.tokens import has_token, without_tokens
 from holdfast.git.repository import Commit
 from holdfast.instants import to_text
 from holdfast.model.basics import SnapshotInfo
@@ -42,7 +42,12 @@ class Trailers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def write_message(snapshot: SnapshotInfo, rules: Rules) -> str:
     """Returns the message of a snapshot's commit."""
+    # A commit goes to others: what looks like a secret does not. Each text by itself, since the
+    # form around them has to stay what it is.
+    clean = without_tokens if rules.finds_tokens else str
     task = snapshot.task.name if snapshot.task is not None else None
+    said = snapshot.label, snapshot.reason, task, snapshot.actor
+    label, reason, task, actor = (None if each is None else clean(each) for each in said)
     known = Trailers(
         format=FORMAT,
         snapshot=snapshot.id,
@@ -51,23 +56,32 @@ def write_message(snapshot: SnapshotInfo, rules: Rules) -> str:
         root=snapshot.root.hex(),
         rules=rules.digest,
         created=to_text(snapshot.created_at.astimezone(UTC)),
-        label=snapshot.label,
-        reason=snapshot.reason,
+        label=label,
+        reason=reason,
         task=task,
-        actor=snapshot.actor,
+        actor=actor,
         target=snapshot.target,
         partial=snapshot.is_partial,
-        metadata=snapshot.metadata or None,
+        metadata=_metadata(snapshot, rules) or None,
     )
-    subject = snapshot.label or task or snapshot.reason or ""
-    said = f"{snapshot.kind.value}: {_line(subject)}" if subject else snapshot.kind.value
+    about = _line(label or task or reason or "")
+    subject = f"{snapshot.kind.value}: {about}" if about else snapshot.kind.value
     lines = [
         f"{_MARK}{name.capitalize()}: {msgspec.json.encode(value).decode()}"
         for name, value in msgspec.to_builtins(known).items()
     ]
-    text = "\n".join([_cut(said), "", *lines, ""])
-    # A commit goes to others: what looks like a secret does not.
-    return (without_tokens(text) if rules.finds_tokens else text).replace("\0", " ")
+    return "\n".join([_cut(subject), "", *lines, ""])
+
+
+def _metadata(snapshot: SnapshotInfo, rules: Rules) -> dict[str, str]:
+    """Returns what is kept with a snapshot, without what looks like a secret beside its name."""
+    if not rules.finds_tokens:
+        return snapshot.metadata
+    found = dict[str, str]()
+    for key, value in snapshot.metadata.items():
+        is_fine = not has_token([f"{key}={value}".encode("utf-8", "replace")])
+        found[without_tokens(key)] = value if is_fine else "[...]"
+    return found
 
 
 def author_of(snapshot: SnapshotInfo) -> str:
