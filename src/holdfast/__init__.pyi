@@ -33,6 +33,7 @@ from holdfast.model.entities import Entity, Totals
 from holdfast.model.erasures import Certificate
 from holdfast.model.events import Event
 from holdfast.model.files import FileInfo, Finding, Findings
+from holdfast.model.gitbackups import GitBackup, GitHostKey, GitImported
 from holdfast.model.keys import Key, NewKey
 from holdfast.model.memories import Memory, MemoryMatch
 from holdfast.model.names import Name
@@ -104,6 +105,9 @@ __all__ = [
     "FileInfo",
     "Finding",
     "Findings",
+    "GitBackup",
+    "GitHostKey",
+    "GitImported",
     "Health",
     "History",
     "Holdfast",

@@ -124,6 +124,10 @@ class IdMaker:
         """Returns a new id for a schedule."""
         return f"sched-{self._short_tail()}"
 
+    def git_backup(self) -> str:
+        """Returns a new id for a git backup."""
+        return f"git-{self._short_tail()}"
+
     def key(self) -> str:
         """Returns a new id for an API key, such as `key-k3v7…`."""
         return f"key-{self._short_tail()}"

@@ -55,12 +55,15 @@ def open_vault(
     hands_texts: bool = False,
     unify: Unify = unify,
     commands: ExecSettings | None = None,
+    secrets_key: str | None = None,
+    private_remotes: bool = True,
 ) -> Holdfast:
     """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere.
 
     With `embed`, memories are found by their meaning, too. With `hands_texts`, the parts of states
     and turns are JSON text (`msgspec.Raw`), for somebody who sends them on. `unify` compares texts.
     Whether commands are run, and what they may take, says `commands`; else the environment does.
+    Secrets of others are encrypted with `secrets_key`; git remotes may be at `private_remotes`.
     """
     text = os.fspath(location)
     folder = None if text.startswith(POSTGRES_SCHEMES) else _to_folder(text)
@@ -88,6 +91,8 @@ def open_vault(
         unify=unify,
         salvage=find_packs,
         commands=_commands(commands or exec_settings(process_environ())),
+        secrets_key=secrets_key,
+        private_remotes=private_remotes,
     )
     return Holdfast(context)
 

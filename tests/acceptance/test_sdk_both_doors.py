@@ -1931,6 +1931,23 @@ def test_snapshots_go_by_the_names_of_other_clients_too(agent: Namespace) -> Non
     assert agent.files.read("a") == b"1"
 
 
+def test_a_copy_in_git_is_set_up_changed_and_forgotten(agent: Namespace) -> None:
+    assert_raises(agent, errors.GitBackupNotFound, lambda a: a.git.get())
+    made = agent.git.configure("ssh://git@host.invalid/copy.git", every=timedelta(hours=1))
+    assert made.public_key is not None
+    assert made.public_key.startswith("ssh-ed25519 ")
+    assert (made.secret, made.branch, made.every_s) == (b"", "main", 3600) or made.secret
+    assert agent.git.configure(made.remote, branch="copy").public_key == made.public_key
+    assert agent.git.update(paused=True).paused
+    assert agent.git.push().asked_at is not None
+    assert_raises(agent, errors.GitFailed, lambda a: a.git.host_keys())
+    assert_raises(agent, errors.GitFailed, lambda a: a.git.confirm_host("SHA256:none"))
+    assert_raises(agent, errors.InvalidValue, lambda a: a.git.configure("ext::sh -c x"))
+    assert agent.git.get().branch == "copy"
+    assert agent.git.delete() is None
+    assert_raises(agent, errors.GitBackupNotFound, lambda a: a.git.push())
+
+
 def test_schedules_take_snapshots_by_themselves(agent: Namespace) -> None:
     hourly = agent.schedules.create(every=timedelta(hours=1), label="hourly")
     assert (hourly.cadence, hourly.amount, hourly.label) == (Cadence.EVERY, 3600, "hourly")
@@ -2005,6 +2022,7 @@ EMBEDDED_ONLY = {
     "max_history": "of the in-process store",
     "clear_history": "of the in-process store",
     "checkout": "writes to a disk of this machine",
+    "import_": "reads from a disk of this machine, or runs git on it",
 }
 
 
@@ -2015,6 +2033,7 @@ def test_this_suite_calls_every_public_method_of_a_namespace(tmp_path: Path) -> 
         if isinstance(node, ast.Attribute)
     }
     groups = ("files", "store", "sessions", "memory", "entities", "traces", "tasks", "schedules")
+    groups += ("git",)
     with holdfast.open(tmp_path / "vault") as vault:
         agent = vault.namespace("a")
         for subject in (agent, *(getattr(agent, group) for group in groups)):

@@ -68,6 +68,9 @@ BODIES: dict[str, Any] = {
     "POST /exec": {"command": "echo theirs > workspace/theirs.txt"},
     "POST /v1/schedules": {"every_seconds": 86_400},
     "PATCH /v1/schedules/{schedule_id}": {"enabled": False},
+    "PUT /v1/git": {"remote": "ssh://git@host.invalid/theirs"},
+    "PATCH /v1/git": {"paused": True},
+    "POST /v1/git/host-key": {"fingerprint": "SHA256:theirs"},
     "POST /v1/workspaces/{workspace_id}/webhooks": {"url": "http://127.0.0.1:9/theirs"},
     "PATCH /v1/workspaces/{workspace_id}/webhooks/{webhook_id}": {"enabled": False},
     "POST /v1/sessions": {"agent_id": "theirs"},
@@ -274,6 +277,7 @@ def fill(http: httpx.Client, party: Party) -> None:
     )["snapshot_id"]
     fill_sessions(do, party)
     ids["task_id"] = do(agent, "POST", "/v1/tasks", json={"name": f"{word}-task"})["task_id"]
+    do(agent, "PUT", "/v1/git", json={"remote": f"ssh://git@host.invalid/{word}-copy"})
     ids["schedule_id"] = do(
         agent, "POST", "/v1/schedules", json={"every_seconds": 86_400, "label": f"{word}-schedule"}
     )["schedule_id"]
@@ -341,7 +345,7 @@ def _is_required(body: dict[str, Any] | None) -> bool:
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     folder = tmp_path_factory.mktemp("isolation")
-    environ = {"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}
+    environ = {"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1", "HOLDFAST_SECRETS_KEY": "k" * 32}
     with (
         running_server(folder, environ=environ) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=30) as http,
@@ -413,7 +417,7 @@ def seen_by_owner(world: World) -> dict[str, Any]:
         *("/v1/files?recursive=true", f"/v1/files/content?path={ids['path']}", "/v1/timeline"),
         *("/v1/store/value?namespace=hush-store&key=hush-key", "/v1/sessions", f"{session}/turns"),
         *(f"{session}/state/history", "/v1/memories", "/v1/traces", "/v1/tasks", "/v1/schedules"),
-        "/v1/entities",
+        *("/v1/entities", "/v1/git"),
     ]
     seen = {path: world.ask(agent, "GET", path).json() for path in paths}
     for path in (f"{ws}/webhooks/{ids['webhook_id']}", f"{ws}/namespaces/{ids['name']}"):

@@ -338,7 +338,7 @@ def test_the_reference_names_what_only_clients_have() -> None:
 def test_the_reference_says_what_clients_lack() -> None:
     # A client has them once it is made.
     made = {"name", "checkpointed", "files", "store", "sessions", "memory", "entities"}
-    made |= {"traces", "tasks", "schedules"}
+    made |= {"traces", "tasks", "schedules", "git"}
     lacks = public_names(holdfast.Namespace) - public_names(holdfast.Client) - made
     text = section_of(CLIENT, "What only clients have")
     told = {"recover_snapshot", "deleted_snapshots", "retention", "quota"}  # "what recovers …"

@@ -4,7 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.engine.core.limits import Limits
-from holdfast.engine.exchange.edits import check_tree, decode_edits, encode_edits
+from holdfast.engine.exchange.edits import decode_edits, encode_edits
+from holdfast.engine.files.fitting import check_tree
 from holdfast.entries import Directory, Entry, Inline, Link, encode_entry
 from holdfast.errors import HoldfastError, NotADirectory
 from holdfast.ids import ObjectId

@@ -14,6 +14,7 @@ import pytest
 from holdfast.engine.audit.traces import Traces, WorkspaceTraces
 from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.files.editing import Files
+from holdfast.engine.gitbackup.door import GitBackups
 from holdfast.engine.memories import Memories
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.door import Sessions
@@ -604,6 +605,7 @@ DOORS: list[tuple[type, Any]] = [
     (Sessions, SdkSessions),
     (SessionsReader, SdkSessionsReader),
     (Schedules, activity.Schedules),
+    (GitBackups, activity.GitBackups),
     (TaskRuns, activity.TaskRuns),
     (Traces, activity.Traces),
     (WorkspaceTraces, operators.WorkspaceTraces),

@@ -32,6 +32,7 @@ _PURGES: Final = (
     "purge_task_changes",
     "purge_tasks",
     "purge_schedules",
+    "purge_git_backups",
     "purge_received",
     "purge_agreements",
     "purge_snapshots",

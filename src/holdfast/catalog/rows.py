@@ -30,6 +30,7 @@ from holdfast.model.basics import BESIDE, Head, Size, SnapshotInfo, Tenant
 from holdfast.model.entities import EntityRow
 from holdfast.model.erasures import ErasureRow
 from holdfast.model.events import EventRow, UnnumberedRow
+from holdfast.model.gitbackups import GitBackup
 from holdfast.model.keys import Key, Login, SignIn
 from holdfast.model.memories import MemoryRow
 from holdfast.model.replies import Reply
@@ -458,6 +459,9 @@ TASK: Final = Record(
     sealed=True,
 )
 SCHEDULE: Final = Record("schedule", Schedule, without=["namespace"], sealed=True)
+GIT_BACKUP: Final = Record(
+    "gitbackup", GitBackup, without=["namespace"], sealed=True, loose=["claimed_until"]
+)
 REPLY: Final = Record("reply", Reply)
 ERASURE: Final = Record("erasure", ErasureRow, sealed=True)
 
@@ -486,6 +490,7 @@ RECORDS: Final[Mapping[str, Record[Any]]] = {
         DELIVERY,
         TASK,
         SCHEDULE,
+        GIT_BACKUP,
         REPLY,
         ERASURE,
     )

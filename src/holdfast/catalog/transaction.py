@@ -15,6 +15,7 @@ from holdfast.catalog.entities import EntityQueries
 from holdfast.catalog.erasures import ErasureQueries
 from holdfast.catalog.events import EventQueries
 from holdfast.catalog.formers import FormerQueries
+from holdfast.catalog.gitbackups import GitBackupQueries
 from holdfast.catalog.keys import KeyQueries
 from holdfast.catalog.logins import LoginQueries
 from holdfast.catalog.memories import MemoryQueries
@@ -52,6 +53,7 @@ class Transaction(
     EventQueries,
     WebhookQueries,
     TaskQueries,
+    GitBackupQueries,
     EntityQueries,
     ReplyQueries,
     ReceivedQueries,

@@ -189,6 +189,10 @@ def _lags(vault: "holdfast.Holdfast", console: Console) -> Iterator[Check]:
     schedules = words.number(lags.schedules, "schedule")
     yield waiting("journal", f"{chains} of traces to be anchored")
     yield waiting("schedules", f"{schedules} due")
+    if lags.git_backups:
+        failed = words.number(lags.git_backups, "copy", "copies")
+        hint = "`holdfast git --namespace NAME` says why."
+        yield Check("git", WARN, f"the last push of {failed} failed", hint)
 
 
 def _attached(vault: "holdfast.Holdfast") -> Check:

@@ -17,6 +17,7 @@ from holdfast.engine.files.browsing import count_files
 from holdfast.engine.files.editing import Files
 from holdfast.engine.files.opening import opened_at, opened_head
 from holdfast.engine.files.reader import FilesReader
+from holdfast.engine.gitbackup.door import GitBackups
 from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.chain import append
 from holdfast.engine.memories import Memories
@@ -127,6 +128,7 @@ class Namespace:
     )
     tasks = cached_property(lambda self: TaskRuns(self._handle))
     schedules = cached_property(lambda self: Schedules(self._handle))
+    git = cached_property(lambda self: GitBackups(self._handle))
 
     @property
     def name(self) -> str:

@@ -87,6 +87,13 @@ class Holdfast(TenantVault):
         """Takes the snapshots that schedules ask for by now; returns how many."""
         return run_due(self._context)
 
+    def push_backups(self) -> int:
+        """Pushes one git backup that is due; returns how many."""
+        # What runs programs is loaded by those who do.
+        from holdfast.engine.gitbackup.pushing import push_due  # noqa: PLC0415 - see above
+
+        return push_due(self._context)
+
     def watch_rollbacks(self, *, every: timedelta = timedelta(0)) -> int:
         """Tells of rollback rates that have come to another level; returns how many.
 
@@ -105,12 +112,15 @@ class Holdfast(TenantVault):
         return upkeep.look_after(self._context, self._chores, every=every, collects=collects)
 
     def _chores(self, found: Sorted[Tenant], *, collects: bool) -> list[Callable[[], object]]:
+        from holdfast.engine.gitbackup.places import sweep  # noqa: PLC0415 - as above
+
         chores: list[Callable[[], object]] = [
             partial(anchor_all, self._context),
             self.outbox().purge,
             self.replies.purge,
             self.sign_ins.purge,
             self.device_logins.purge,
+            partial(sweep, self._context),
         ]
         for each in found.sound:
             tenant = TenantVault(self._context, each)

@@ -29,6 +29,7 @@
     │   ├── KeyNotFound
     │   ├── LoginNotFound
     │   ├── WebhookNotFound
+    │   ├── GitBackupNotFound
     │   └── NothingToUndo
     ├── Conflict            the world moved or disagrees: read again, then decide
     │   ├── HeadMoved
@@ -51,6 +52,10 @@
     │   ├── DriftFound          a directory holds changes that no snapshot does
     │   ├── DirectoryRefused    a directory that should not be captured
     │   ├── DirectoryReplaced   something else stands where an attached directory was
+    │   ├── GitFailed           git, or a git remote, refused
+    │   ├── SecretsLocked       there is no key to read or keep secrets with
+    │   ├── RemoteDiverged      a git remote has commits that are not ours
+    │   ├── HostKeyUnconfirmed  nobody has said that a git remote's host key is the right one
     │   └── Busy
     ├── Denied              the key does not open this: use another
     │   ├── Unauthorized        there is no key, or it opens nothing
@@ -77,6 +82,7 @@
     │   ├── StorageReadOnly     the disk takes no writes
     │   ├── SandboxUnavailable  commands cannot be run here
     │   ├── Unreachable         a server does not answer
+    │   ├── GitMissing          git, or ssh, is not installed
     │   └── ServerFault         a server failed
     └── Incompatible        this program and this vault do not fit: upgrade
         ├── VaultTooNew
@@ -87,6 +93,14 @@ Families are what a caller can do next. Errors carry values, the class writes th
 sentence. `code` is wire format and never changes; `hint` is the next thing to try.
 """
 
+from holdfast.errors.backups import (
+    GitBackupNotFound,
+    GitFailed,
+    GitMissing,
+    HostKeyUnconfirmed,
+    RemoteDiverged,
+    SecretsLocked,
+)
 from holdfast.errors.conflicts import (
     AlreadyAttached,
     Busy,
@@ -198,8 +212,12 @@ __all__ = [
     "EntityExists",
     "EntityNotFound",
     "Forbidden",
+    "GitBackupNotFound",
+    "GitFailed",
+    "GitMissing",
     "HeadMoved",
     "HoldfastError",
+    "HostKeyUnconfirmed",
     "InTheWay",
     "Incompatible",
     "Invalid",
@@ -233,12 +251,14 @@ __all__ = [
     "PendingDamaged",
     "QuotaExceeded",
     "RateLimited",
+    "RemoteDiverged",
     "ReplyNotKept",
     "RequestReused",
     "RequestRunning",
     "RowDamaged",
     "SandboxUnavailable",
     "ScheduleNotFound",
+    "SecretsLocked",
     "ServerFault",
     "SessionExists",
     "SessionNotFound",

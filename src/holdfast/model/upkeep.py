@@ -197,6 +197,8 @@ class Lags(msgspec.Struct, frozen=True, kw_only=True):
     """Chains of traces that have gone on since an anchor was noted."""
     schedules: int
     """Schedules that are due."""
+    git_backups: int
+    """Copies in git repositories whose last push has failed."""
     looked_after_at: datetime | None
     """When upkeep was last done, by whomever; None for never."""
     collected_at: datetime | None

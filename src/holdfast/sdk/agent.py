@@ -58,7 +58,7 @@ from holdfast.sdk.calls import (
     method,
 )
 from holdfast.sdk.content import Content, Packed, Target
-from holdfast.sdk.groups.activity import Schedules, TaskRuns, Traces
+from holdfast.sdk.groups.activity import GitBackups, Schedules, TaskRuns, Traces
 from holdfast.sdk.groups.commands import running
 from holdfast.sdk.groups.events import Events
 from holdfast.sdk.groups.files import Files, FilesReader
@@ -125,6 +125,7 @@ class Agent(Group[F]):
         self.traces: Traces[F] = Traces(sender)
         self.tasks: TaskRuns[F] = TaskRuns(sender)
         self.schedules: Schedules[F] = Schedules(sender)
+        self.git: GitBackups[F] = GitBackups(sender)
         self.snapshots: Snapshots[F] = Snapshots(sender)
         self.events: Events[F] = Events(sender, namespace=sender.line.namespace)
 

@@ -59,6 +59,9 @@ for every route that computes something. A tenth of it makes a write over HTTP a
 _SIGN_IN_BYTES: Final = 8 << 10
 """The largest body of a sign-in: a key."""
 
+_PUSHERS: Final = 2
+"""Git backups that are pushed at the same time: a slow remote keeps one waiting, not all."""
+
 _NOWHERE: Final = "/.outside"
 """A path that no route has: what answers there is what answers everything unknown."""
 
@@ -101,6 +104,8 @@ def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
         hands_texts=True,
         unify=unify,
         commands=config.commands,
+        secrets_key=config.secrets_key,
+        private_remotes=config.allow_private_remotes,
     )
     vault.events.listen()
     return vault
@@ -202,6 +207,8 @@ def _jobs(
     if config.works:
         jobs["schedules"] = upkeep.doing_what_is_due(vault.run_schedules)
         jobs["sessions"] = upkeep.doing_what_is_due(vault.end_lapsed_sessions)
+        for number in range(_PUSHERS):
+            jobs[f"git-{number}"] = upkeep.doing_what_is_due(vault.push_backups)
         jobs["upkeep"] = partial(pace.run, upkeep.looking_after(vault))
         jobs["rollbacks"] = partial(pace.run, upkeep.watching_rollbacks(vault))
         outbox = vault.outbox(retries_s=config.retries_s)

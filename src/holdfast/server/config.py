@@ -27,6 +27,7 @@ _HOST: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
 _EXEC: Final = settings.ExecSettings()
 
 DATA, ADMIN_KEY, API_KEY = "HOLDFAST_DATA", "HOLDFAST_ADMIN_KEY", "HOLDFAST_API_KEY"
+SECRETS_KEY: Final = settings.SECRETS_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +68,10 @@ class Config:
     validation_status: int = 422
     """What a session's route answers for a body that does not fit; some expect 400."""
     allow_private_webhooks: bool = False
+    allow_private_remotes: bool = False
+    """Whether a git backup may go to an address that is not public."""
+    secrets_key: str | None = field(default=None, repr=False)
+    """What the secrets of git backups are encrypted with."""
     retries_s: tuple[float, ...] = RETRIES_S
     """Seconds between attempts to deliver a webhook."""
     grace_s: int = 30
@@ -314,6 +319,13 @@ VARIABLES: Final = (
         _is_on,
         _shown_if_on,
     ),
+    Variable(
+        "allow_private_remotes",
+        "HOLDFAST_ALLOW_PRIVATE_REMOTES",
+        _is_on,
+        _shown_if_on,
+    ),
+    Variable("secrets_key", SECRETS_KEY),
     Variable(
         "retries_s",
         "HOLDFAST_WEBHOOK_RETRIES",

@@ -7,10 +7,7 @@ whole exchange has a deadline, however slowly a name is found or an answer drips
 """
 
 import ipaddress
-import queue
-import socket
 import ssl
-import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
@@ -19,6 +16,7 @@ from urllib.parse import urlsplit
 import httpcore2
 from httpcore2 import NetworkBackend, NetworkStream, SyncBackend
 
+from holdfast.addresses import in_time, is_public, resolve
 from holdfast.errors import HoldfastError
 
 RESOLVE_S: Final = 5.0
@@ -27,21 +25,8 @@ TOTAL_S: Final = 10.0
 MAX_ANSWER_BYTES: Final = 4096
 """What is read of an answer: it is looked at by people, in a log."""
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Resolve = Callable[[str, int], Sequence[str]]
 SocketOptions = Iterable[Any] | None
-
-_NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
-_PUBLIC6: Final = ipaddress.IPv6Network("2000::/3")
-"""All of IPv6 that is given to anybody."""
-
-_REFUSED: Final = (
-    ipaddress.ip_network("100.64.0.0/10"),  # Shared by a provider's customers.
-    ipaddress.ip_network("192.0.0.0/24"),  # Protocols among routers.
-    ipaddress.ip_network("192.88.99.0/24"),  # Relays into IPv6.
-    ipaddress.ip_network("3fff::/20"),  # For documentation.
-)
-"""What `ipaddress` takes for public, in this or that version of Python."""
 
 
 class Unreachable(HoldfastError):
@@ -63,11 +48,10 @@ class NotPublic(Unreachable):
 def system_resolve(host: str, port: int) -> list[str]:
     """Returns every address that a name has."""
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        return resolve(host, port)
     except (OSError, UnicodeError) as exc:
         message = f"the name {host!r} has no address: {exc}"
         raise Unreachable(message) from exc
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
 
 
 class Sender:
@@ -125,52 +109,13 @@ class Sender:
             raise Unreachable(message) from exc
 
 
-def is_public(address: Address) -> bool:
-    """Says whether an address is on the public internet, in whatever form it is written."""
-    if isinstance(address, ipaddress.IPv6Address):
-        inner = _inner(address)
-        if inner is not None:
-            return is_public(inner)
-        if address not in _PUBLIC6:
-            return False
-    if any(address in network for network in _REFUSED):
-        return False
-    return address.is_global and not (
-        address.is_multicast or address.is_reserved or address.is_unspecified
-    )
-
-
-def _inner(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Returns the address of the older kind that this one leads to."""
-    if address in _NAT64:
-        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
-    if address.teredo is not None:
-        return address.teredo[1]
-    return address.ipv4_mapped or address.sixtofour
-
-
 def _in_time(resolve: Callable[[], Sequence[str]], host: str) -> Sequence[str]:
-    """Returns the addresses of a name; raises `Unreachable` if that takes too long.
-
-    Nothing can stop the system from asking on: it does that in a thread of its own.
-    """
-    answers: queue.SimpleQueue[Sequence[str] | Exception] = queue.SimpleQueue()
-
-    def ask() -> None:
-        try:
-            answers.put(resolve())
-        except Exception as exc:  # noqa: BLE001 - raised where it is waited for
-            answers.put(exc)
-
-    threading.Thread(target=ask, name="holdfast-resolve", daemon=True).start()
+    """Returns the addresses of a name; raises `Unreachable` if that takes too long."""
     try:
-        answer = answers.get(timeout=RESOLVE_S)
-    except queue.Empty:
+        return in_time(resolve, RESOLVE_S)
+    except TimeoutError:
         message = f"the name {host!r} was not found in {RESOLVE_S:.0f} s"
         raise Unreachable(message) from None
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
 
 
 class _Pinned(NetworkBackend):

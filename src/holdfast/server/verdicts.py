@@ -55,6 +55,11 @@ VERDICTS: Final[Verdicts] = {
     "POST /v1/schedules": "make a schedule",
     "PATCH /v1/schedules/{schedule_id}": "change a schedule",
     "DELETE /v1/schedules/{schedule_id}": "delete a schedule",
+    "PUT /v1/git": "change where a copy goes",
+    "PATCH /v1/git": "change when a copy is pushed",
+    "DELETE /v1/git": "forget where a copy is",
+    "POST /v1/git/host-key": "confirm a host key",
+    "POST /v1/git/push": ADDS,
     # Sessions: every version stays.
     "POST /v1/sessions": ADDS,
     "PATCH /v1/sessions/{session_id}": ADDS,

@@ -85,6 +85,15 @@ WHERE namespace_id NOT IN (SELECT id FROM namespaces WHERE tenant_id < :tenant_i
 UPDATE schedules SET ({schedule}) = ({:schedule}) WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
+-- name: page_gitbackup_rows
+SELECT id, {gitbackup} FROM git_backups
+WHERE namespace_id NOT IN (SELECT id FROM namespaces WHERE tenant_id < :tenant_id OR tenant_id > :tenant_id)
+  AND id > CAST(:after AS TEXT) ORDER BY id LIMIT :most
+
+-- name: mend_gitbackup_row
+UPDATE git_backups SET ({gitbackup}) = ({:gitbackup}) WHERE id = CAST(:was AS TEXT)
+  AND COALESCE(checksum, -1) = :found
+
 -- name: page_erasure_rows
 SELECT id, {erasure} FROM erasures
 WHERE tenant_id = :tenant_id AND id > CAST(:after AS TEXT) ORDER BY id LIMIT :most
@@ -155,6 +164,10 @@ DELETE FROM task_changes WHERE task_id = :was
 
 -- name: drop_schedule_row
 DELETE FROM schedules WHERE id = CAST(:was AS TEXT)
+  AND COALESCE(checksum, -1) = :found
+
+-- name: drop_gitbackup_row
+DELETE FROM git_backups WHERE id = CAST(:was AS TEXT)
   AND COALESCE(checksum, -1) = :found
 
 -- name: drop_erasure_row

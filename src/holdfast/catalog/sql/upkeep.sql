@@ -151,4 +151,8 @@ SELECT
     (
         SELECT COUNT(*) FROM schedules s JOIN namespaces n ON n.id = s.namespace_id
         WHERE s.enabled = 1 AND s.next_at <= :now AND s.cadence = 'every' AND n.deleted_at IS NULL
+    ),
+    (
+        SELECT COUNT(*) FROM git_backups b JOIN namespaces n ON n.id = b.namespace_id
+        WHERE b.failures > 0 AND b.paused = 0 AND n.deleted_at IS NULL
     )

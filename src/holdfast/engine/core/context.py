@@ -100,6 +100,10 @@ class Context:
     commands: Any = None
     """What runs commands: `planes/commanding.Commands`, whose module needs this one. None where
     nobody has turned that on."""
+    secrets_key: str | None = field(default=None, repr=False)
+    """What secrets of others are encrypted with; without it none are kept."""
+    private_remotes: bool = True
+    """Whether a git remote may be at an address that is not public."""
     looked: dict[TenantId, datetime] = field(default_factory=dict[TenantId, datetime])
     """When all packs of a tenant were last seen to be there."""
     added: dict[NamespaceId, int] = field(default_factory=dict[NamespaceId, int])
@@ -121,6 +125,8 @@ class Context:
         salvage: Salvage = no_packs,
         unify: Unify = unify,
         commands: Any = None,  # noqa: ANN401 - as above
+        secrets_key: str | None = None,
+        private_remotes: bool = True,
     ) -> "Context":
         """Returns a context with empty caches of the size that the limits say."""
         limits = limits or Limits()
@@ -145,6 +151,8 @@ class Context:
             salvage=salvage,
             unify=unify,
             commands=commands,
+            secrets_key=secrets_key,
+            private_remotes=private_remotes,
         )
 
     @property

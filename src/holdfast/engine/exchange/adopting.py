@@ -23,11 +23,11 @@ from holdfast.engine.exchange.edits import (
     MAX_EDITS_BYTES,
     Edits,
     check_blob,
-    check_tree,
     decode_edits,
 )
 from holdfast.engine.exchange.reach import Reach, Survey
 from holdfast.engine.exchange.receiving import unpack
+from holdfast.engine.files.fitting import check_tree
 from holdfast.engine.objects import content
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, dated

@@ -15,7 +15,6 @@ import msgspec
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.core.paths import MAX_PATH_BYTES, to_key, to_text
 from holdfast.engine.files.editing import MAX_MODE
-from holdfast.engine.files.fitting import find_clashes
 from holdfast.engine.objects import content
 from holdfast.engine.objects.content import INLINE_BYTES, MAX_REFS
 from holdfast.entries import (
@@ -31,10 +30,7 @@ from holdfast.entries import (
     encode_entry,
     unpack_refs,
 )
-from holdfast.errors import Damaged, InvalidValue, NotADirectory, TooLarge, shorten
-from holdfast.ids import ObjectId
-from holdfast.model.basics import EMPTY_MAP
-from holdfast.tree import NodeSource
+from holdfast.errors import Damaged, InvalidValue, TooLarge, shorten
 
 Edits = Mapping[bytes, bytes | None]
 """By path; None where it is gone."""
@@ -124,21 +120,6 @@ def check_foreign(key: bytes, data: bytes, limits: Limits) -> Entry:
     else:
         raise _unfit(key, "no directory can hold it")
     return entry
-
-
-def check_tree(source: NodeSource, root: ObjectId, edits: Edits) -> None:
-    """Raises if these edits of a map would leave something below a file or a link."""
-    puts = sorted(
-        (key.replace(b"/", b"\0"), key, entry) for key, entry in edits.items() if entry is not None
-    )
-    # With the lowest byte of all for a slash, what lies below a name comes right behind it.
-    for (name, key, entry), (after, below, _) in pairwise(puts):
-        if after.startswith(name + b"\0") and not isinstance(decode_entry(entry), Directory):
-            raise NotADirectory(below, blocked_by=key)
-    if root == EMPTY_MAP:
-        return
-    for clash in find_clashes(source, root, edits):
-        raise NotADirectory(clash, blocked_by=clash)
 
 
 def _announced(data: bytes) -> int:

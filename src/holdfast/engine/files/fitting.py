@@ -9,11 +9,14 @@ directories' own entries in the form that `editing.py` describes.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final
 
 from holdfast.engine.core.paths import ancestors, parent_of
 from holdfast.entries import Directory, decode_entry, encode_entry
+from holdfast.errors import NotADirectory
 from holdfast.ids import ObjectId
+from holdfast.model.basics import EMPTY_MAP
 from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.operations.files import weigh
 from holdfast.tree import NodeSource, get_many, iterate, prefix_stop
@@ -35,6 +38,21 @@ def find_clashes(source: NodeSource, root: ObjectId, changes: Wanted) -> list[by
         if not _is_directory(changes[key]):
             clashes.update(live_below(source, root, key, changes))
     return sorted(clashes)
+
+
+def check_tree(source: NodeSource, root: ObjectId, edits: Wanted) -> None:
+    """Raises if these edits of a map would leave something below a file or a link."""
+    puts = sorted(
+        (key.replace(b"/", b"\0"), key, entry) for key, entry in edits.items() if entry is not None
+    )
+    # With the lowest byte of all for a slash, what lies below a name comes right behind it.
+    for (name, key, entry), (after, below, _) in pairwise(puts):
+        if after.startswith(name + b"\0") and not isinstance(decode_entry(entry), Directory):
+            raise NotADirectory(below, blocked_by=key)
+    if root == EMPTY_MAP:
+        return
+    for clash in find_clashes(source, root, edits):
+        raise NotADirectory(clash, blocked_by=clash)
 
 
 def settle(source: NodeSource, root: ObjectId, changes: Wanted) -> dict[bytes, bytes | None]:

@@ -67,6 +67,10 @@ ACTIONS: Final = (
     "schedule.created",
     "schedule.updated",
     "schedule.deleted",
+    "backup.configured",
+    "backup.deleted",
+    "backup.pushed",
+    "backup.failed",
     "key.created",
     "key.revoked",
     "webhook.created",
@@ -106,6 +110,8 @@ _ORDERS: Final = {
     "completed": "complete",
     "failed": "fail",
     "disabled": "disable",
+    "configured": "configure",
+    "pushed": "push",
 }
 
 
@@ -136,6 +142,7 @@ _WITHOUT_CONTENT: Final = frozenset(
         *("count", "recovered", "quota_bytes", "keep_last", "keep_daily", "keep_weekly"),
         *("task_id", "trace_id", "imported_from", "erasure_id", "turn_id", "request_id"),
         *("terms_kept", "via", "exit_code", "duration_ms", "stdin_bytes", "stopped"),
+        *("host", "commit", "number", "withheld", "failures"),
     }
 )
 """Details that are names, numbers and ids: what is new repeats content until somebody puts it
@@ -178,7 +185,7 @@ def trace_of(done: Sequence[SnapshotInfo]) -> Trace:
     roots = (last.root,)
     if last.kind is Kind.SAFETY:
         details["safety"] = last.id
-    elif len(done) > 1:
+    elif len(done) > 1 and done[0].kind is Kind.SAFETY:
         details["safety"] = done[0].id
         roots += (done[0].root,)
     if len(done) > len(roots):

@@ -34,6 +34,7 @@ _IDS: Final = {
     "webhook": "webhook_id",
     "task": "task_id",
     "schedule": "schedule_id",
+    "git_backup": "git_backup_id",
 }
 _RAISED, _LOWERED = "rollbacks.raised", "rollbacks.lowered"
 _TYPES: Final = (

@@ -161,6 +161,17 @@ class _Named:
         return self._actors.get(snapshot.actor or "")
 
 
+def with_names(
+    transaction: Transaction, head: Head, snapshots: Sequence[SnapshotInfo]
+) -> list[SnapshotInfo]:
+    """Returns snapshots with what their tasks and actors are called."""
+    named = _Named(transaction, head)
+    named.learn(snapshots, tasks=True, actors=True)
+    return [
+        replace(each, task=named.task(each), actor_name=named.actor(each)) for each in snapshots
+    ]
+
+
 def _new(known: dict[str, Any], names: Iterable[str | None]) -> list[str]:
     return [*{name for name in names if name is not None and name not in known}]
 

@@ -2,6 +2,15 @@
 
 from holdfast.model.tasks import TaskRun
 from holdfast.model.traces import TraceInfo
+from holdfast.operations.gitbackups import (
+    ConfigureGit,
+    ConfirmGitHost,
+    DeleteGit,
+    GetGit,
+    ListGitHostKeys,
+    PushGit,
+    UpdateGit,
+)
 from holdfast.operations.tasks import (
     CompleteTask,
     CreateSchedule,
@@ -50,6 +59,18 @@ class TaskRuns(Group[F]):
     def iter(self, *, status: str | None = None) -> Pages[TaskRun]:
         """Goes through all tasks, newest first."""
         return all_of(ListTasks(status=status))
+
+
+class GitBackups(Group[F]):
+    """The copy of the namespace in a git repository."""
+
+    configure = method(ConfigureGit)
+    get = method(GetGit)
+    update = method(UpdateGit)
+    delete = method(DeleteGit)
+    host_keys = method(ListGitHostKeys)
+    confirm_host = method(ConfirmGitHost)
+    push = method(PushGit)
 
 
 class Schedules(Group[F]):

@@ -1,6 +1,7 @@
 """The routes, a module for each topic. Each names what it has in `ROUTES`."""
 
 from holdfast.engine.files.editing import Files
+from holdfast.engine.gitbackup.door import GitBackups
 from holdfast.engine.memories import Memories
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.entities import Entities
@@ -38,6 +39,7 @@ NAMED: list[Route] = [
     *doors.routes_of(TaskRuns, lambda agent: agent.tasks),
     *doors.routes_of(Schedules, lambda agent: agent.schedules),
     *commands.ROUTES,
+    *doors.routes_of(GitBackups, lambda agent: agent.git),
     *events.ROUTES,
     *exchange.ROUTES,
     *operators.WEBHOOKS,

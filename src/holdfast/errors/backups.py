@@ -1,0 +1,61 @@
+"""What keeps a namespace from its copy in a git repository."""
+
+from holdfast.errors.families import Conflict, NotFound, Unavailable, shorten
+
+
+class GitBackupNotFound(NotFound):
+    """The namespace has no copy in a git repository."""
+
+    code = "git_backup_not_found"
+    hint = "`git.configure` says where the copy shall be."
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(f"namespace {shorten(namespace)} has no git backup")
+        self.namespace = namespace
+
+
+class GitMissing(Unavailable):
+    """A program that is needed is not installed."""
+
+    code = "git_missing"
+    hint = "Install git and an OpenSSH client on the machine that does this."
+
+    def __init__(self, program: str) -> None:
+        super().__init__(f"{program} is not installed")
+        self.program = program
+
+
+class GitFailed(Conflict):
+    """Git, or the remote that it spoke to, refused."""
+
+    code = "git_failed"
+    hint = "The message has what it said: see to that, then push again."
+
+    def __init__(self, command: str, *, said: str) -> None:
+        super().__init__(f"git {command} failed: {said or 'it said nothing'}")
+        self.command, self.said = command, said
+
+
+class RemoteDiverged(Conflict):
+    """The branch of the remote has commits that are not ours: nothing is forced over them."""
+
+    code = "remote_diverged"
+    hint = "Choose another branch, or take what is there away yourself, then push again."
+
+    def __init__(self, branch: str) -> None:
+        super().__init__(f"the remote's branch {shorten(branch)} has commits of somebody else's")
+        self.branch = branch
+
+
+class HostKeyUnconfirmed(Conflict):
+    """Nobody has said yet that the remote's host key is the right one."""
+
+    code = "host_key_unconfirmed"
+    hint = "Compare the fingerprint with what the host publishes, then confirm it."
+
+
+class SecretsLocked(Conflict):
+    """There is no key to encrypt secrets with, or not the one that they were encrypted with."""
+
+    code = "secrets_locked"
+    hint = "Set HOLDFAST_SECRETS_KEY, as it was when the secret was given."

@@ -1,0 +1,158 @@
+"""Runs git, with nothing in its environment but what is put there.
+
+No configuration of the user or the system is read, no hook and no helper of theirs is run, nobody
+is asked for a password, no transport is used but those that are named. Every run has a deadline;
+what is left of one that came too late is killed, with the programs that it started.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Final
+
+from holdfast.errors import GitFailed, GitMissing
+
+PLACES: Final = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
+"""Where git and ssh are looked for: not where the environment says."""
+
+SECONDS: Final = 60.0
+"""For what touches no network and little data."""
+
+MOST_WORDS: Final = 500
+"""Characters of what git says of a failure that are repeated."""
+
+_SETTINGS: Final = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "advice.pushUpdateRejected": "false",
+    "core.quotePath": "true",
+    "gc.auto": "0",
+    "protocol.allow": "never",
+    "transfer.fsckObjects": "true",
+    "fetch.recurseSubmodules": "false",
+    "push.recurseSubmodules": "no",
+    "credential.helper": "",
+    "http.followRedirects": "false",
+    "http.proxy": "",
+    "http.lowSpeedLimit": "1000",
+    "http.lowSpeedTime": "60",
+}
+"""Beside what is in a repository of our own, which is nothing."""
+
+
+class Program:
+    """The git of this machine."""
+
+    def __init__(self, home: Path) -> None:
+        """Finds it; raises `GitMissing`. `home` is a folder of ours that it takes for a home."""
+        found = shutil.which("git", path=PLACES)
+        if found is None:
+            raise GitMissing("git")
+        self._path, self._home = found, home
+
+    def run(
+        self,
+        args: Sequence[str],
+        *,
+        feed: bytes = b"",
+        seconds: float = SECONDS,
+        settings: Mapping[str, str] | None = None,
+        more: Mapping[str, str] | None = None,
+    ) -> bytes:
+        """Returns what a command prints; raises `GitFailed` with what it said if it fails."""
+        command = next(arg for arg in args if not arg.startswith("-"))
+        with self.started(args, settings=settings, more=more) as (process, said):
+            late = threading.Timer(seconds, _end_all, [process])
+            late.start()
+            try:
+                out, _ = process.communicate(feed)
+            finally:
+                late.cancel()
+            if process.returncode == -signal.SIGKILL:
+                raise GitFailed(command, said=f"it took longer than {seconds:.0f} s")
+            check(process, command, said)
+        return out
+
+    @contextmanager
+    def started(
+        self,
+        args: Sequence[str],
+        *,
+        settings: Mapping[str, str] | None = None,
+        more: Mapping[str, str] | None = None,
+    ) -> Generator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
+        """Starts a command that is spoken to; it is over when the block is. With what it says."""
+        with tempfile.TemporaryFile() as said:
+            process = subprocess.Popen(  # noqa: S603 - git itself; what users chose is checked before
+                [self._path, *args],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=said,
+                env=self._environment({**_SETTINGS, **(settings or {})}, more or {}),
+                cwd="/",
+                start_new_session=True,
+            )
+            try:
+                yield process, said
+            finally:
+                _end(process)
+
+    def _environment(self, settings: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
+        # Settings go this way, and not as arguments: everybody on the machine can read those.
+        numbered = dict[str, str]()
+        for number, (key, value) in enumerate(settings.items()):
+            numbered |= {f"GIT_CONFIG_KEY_{number}": key, f"GIT_CONFIG_VALUE_{number}": value}
+        return {
+            "PATH": PLACES,
+            "HOME": str(self._home),
+            "LC_ALL": "C",
+            "TZ": "UTC",
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CONFIG_SYSTEM": os.devnull,
+            "GIT_ATTR_NOSYSTEM": "1",
+            "GIT_NO_REPLACE_OBJECTS": "1",
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ASKPASS": "/bin/false",
+            "SSH_ASKPASS": "/bin/false",
+            "GIT_CONFIG_COUNT": str(len(settings)),
+            **numbered,
+            **more,
+        }
+
+
+def check(process: "subprocess.Popen[bytes]", command: str, said: IO[bytes]) -> None:
+    """Raises `GitFailed` if a command that is over has failed."""
+    if process.returncode != 0:
+        raise GitFailed(command, said=words_of(said))
+
+
+def words_of(said: IO[bytes]) -> str:
+    """Returns the end of what a command said of itself, as one line."""
+    size = said.seek(0, os.SEEK_END)
+    said.seek(max(0, size - 4 * MOST_WORDS))
+    text = said.read().decode("utf-8", "replace")
+    legible = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(legible.split())[-MOST_WORDS:]
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    """Ends a command with all that it started, if it is not over, and lets go of its pipes."""
+    if process.poll() is None:
+        _end_all(process)
+        process.wait()
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+
+
+def _end_all(process: "subprocess.Popen[bytes]") -> None:
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)

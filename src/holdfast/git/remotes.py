@@ -1,0 +1,194 @@
+"""Remotes: who is there, and how a copy gets there.
+
+A name is looked up once, and what was looked at is what is connected to. Over ssh, the host has to
+have the very key that somebody has confirmed, and nothing that the user or the system told ssh
+counts. Nothing is ever forced.
+"""
+
+import base64
+import ipaddress
+import shlex
+import shutil
+import subprocess
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from holdfast import private
+from holdfast.addresses import in_time, is_public, resolve
+from holdfast.errors import (
+    GitFailed,
+    GitMissing,
+    HostKeyUnconfirmed,
+    RemoteDiverged,
+)
+from holdfast.git.program import PLACES
+from holdfast.git.repository import Repository
+from holdfast.git.urls import HostKey, Remote, find_host_key
+
+RESOLVE_S: Final = 5.0
+SCAN_S: Final = 15.0
+PUSH_S: Final = 900.0
+
+_DIVERGED: Final = ("[rejected]", "non-fast-forward", "fetch first")
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """What a remote is shown, and what it has to show."""
+
+    private_key: bytes | None = None
+    host_key: HostKey | None = None
+    password: str | None = None
+
+    def __repr__(self) -> str:
+        return "Credentials(…)"
+
+
+def address_of(remote: Remote, *, allows_private: bool) -> str:
+    """Returns the address to connect to, which was looked at; raises `GitFailed`."""
+    try:
+        found = in_time(lambda: resolve(remote.host, remote.port), RESOLVE_S)
+    except TimeoutError:
+        raise GitFailed("push", said=f"{remote.host} was not found in time") from None
+    except (OSError, UnicodeError) as exc:
+        raise GitFailed("push", said=f"{remote.host} has no address: {exc}") from exc
+    plain = [text.partition("%")[0] for text in found]
+    is_fine = allows_private or all(is_public(ipaddress.ip_address(each)) for each in plain)
+    if not plain or not is_fine:
+        error = GitFailed("push", said=f"{remote.host} is not at a public address")
+        raise error.with_hint("HOLDFAST_ALLOW_PRIVATE_REMOTES=1 allows others.")
+    return plain[0]
+
+
+def scan(remote: Remote, address: str) -> list[HostKey]:
+    """Returns the keys that a host shows: nobody has confirmed them yet."""
+    program = shutil.which("ssh-keyscan", path=PLACES)
+    if program is None:
+        raise GitMissing("ssh-keyscan")
+    try:
+        done = subprocess.run(  # noqa: S603 - the address is one that was looked up
+            [program, "-T", "10", "-p", str(remote.port), "-t", "ed25519,ecdsa,rsa", address],
+            capture_output=True,
+            timeout=SCAN_S,
+            check=False,
+            env={"PATH": PLACES, "LC_ALL": "C"},
+            cwd="/",
+        )
+    except subprocess.TimeoutExpired:
+        raise GitFailed("host-keys", said=f"{remote.host} did not answer in time") from None
+    found = list[HostKey]()
+    for line in done.stdout.decode("ascii", "replace").splitlines():
+        key = None if line.startswith("#") else find_host_key(line.partition(" ")[2])
+        if key is not None:
+            found.append(key)
+    if not found:
+        raise GitFailed("host-keys", said=f"{remote.host} showed no key")
+    return sorted(found, key=lambda each: (each.kind != "ssh-ed25519", each.kind))
+
+
+def push(
+    repository: Repository,
+    remote: Remote,
+    shown: Credentials,
+    *,
+    branch: str,
+    address: str,
+) -> None:
+    """Brings a branch to a remote; raises `RemoteDiverged` rather than take anything away there."""
+    ref = f"refs/heads/{branch}"
+    with _reaching(repository.folder, remote, shown, address) as (settings, more):
+        args = ["push", "--no-progress", "--no-verify", "--no-signed", "--", remote.url]
+        try:
+            repository.run(*args, f"{ref}:{ref}", seconds=PUSH_S, settings=settings, more=more)
+        except GitFailed as exc:
+            if any(word in exc.said for word in _DIVERGED):
+                raise RemoteDiverged(branch) from exc
+            raise
+
+
+def fetch(
+    repository: Repository,
+    remote: Remote,
+    shown: Credentials,
+    *,
+    source: str,
+    target: str,
+    address: str,
+) -> None:
+    """Brings what a remote calls `source` here, under a name of ours."""
+    with _reaching(repository.folder, remote, shown, address) as (settings, more):
+        args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", remote.url]
+        repository.run(*args, f"{source}:{target}", seconds=PUSH_S, settings=settings, more=more)
+
+
+def fetch_path(repository: Repository, path: Path, *, source: str, target: str) -> None:
+    """Brings what a repository on this disk calls `source` here, under a name of ours."""
+    settings = {"protocol.file.allow": "always", "transfer.fsckObjects": "false"}
+    args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", str(path.absolute())]
+    repository.run(*args, f"{source}:{target}", seconds=PUSH_S, settings=settings)
+
+
+@contextmanager
+def _reaching(
+    folder: Path, remote: Remote, shown: Credentials, address: str
+) -> Generator[tuple[Mapping[str, str], Mapping[str, str]]]:
+    """Opens the way to a remote: settings of git, and variables for it."""
+    if not remote.is_ssh:
+        yield _over_https(remote, shown, address), {}
+        return
+    if shown.host_key is None:
+        raise HostKeyUnconfirmed(f"nobody has confirmed the host key of {remote.host}")
+    with TemporaryDirectory(prefix="run-", dir=folder) as place:
+        command = _ssh(Path(place), shown, shown.host_key, address)
+        more = {"GIT_SSH_COMMAND": shlex.join(command), "GIT_SSH_VARIANT": "ssh"}
+        yield {"protocol.ssh.allow": "always"}, more
+
+
+def _ssh(place: Path, shown: Credentials, host_key: HostKey, address: str) -> Sequence[str]:
+    program = shutil.which("ssh", path=PLACES)
+    if program is None:
+        raise GitMissing("ssh")
+    key, hosts = place / "key", place / "known_hosts"
+    line = f"remote {host_key.line}\n".encode()
+    for path, data in ((key, shown.private_key or b""), (hosts, line)):
+        with private.create(path) as file:
+            file.write(data)
+    options = {
+        "IdentityFile": str(key),
+        "IdentitiesOnly": "yes",
+        "IdentityAgent": "none",
+        "UserKnownHostsFile": str(hosts),
+        "GlobalKnownHostsFile": "/dev/null",
+        "StrictHostKeyChecking": "yes",
+        "UpdateHostKeys": "no",
+        "VerifyHostKeyDNS": "no",
+        "HostKeyAlias": "remote",
+        "HostName": address,
+        "BatchMode": "yes",
+        "PreferredAuthentications": "publickey",
+        "ConnectTimeout": "10",
+        "ServerAliveInterval": "15",
+        "ServerAliveCountMax": "4",
+        "ClearAllForwardings": "yes",
+        "PermitLocalCommand": "no",
+        "ControlPath": "none",
+        "LogLevel": "ERROR",
+    }
+    said = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
+    return [program, "-F", "/dev/null", "-a", "-x", "-T", *said]
+
+
+def _over_https(remote: Remote, shown: Credentials, address: str) -> Mapping[str, str]:
+    bare = f"[{address}]" if ":" in address else address
+    settings = {
+        "protocol.https.allow": "always",
+        "http.curloptResolve": f"{remote.host}:{remote.port}:{bare}",
+    }
+    if shown.password is not None:
+        text = base64.b64encode(shown.password.encode()).decode()
+        settings["http.extraHeader"] = f"Authorization: Basic {text}"
+    return settings

@@ -1,0 +1,404 @@
+"""Copies over a real ssh server: pushed when a task ends, never forced, and secrets stay secret."""
+
+import json
+import logging
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import holdfast
+from holdfast.errors import GitBackupNotFound, HostKeyUnconfirmed, InvalidValue, SecretsLocked
+from holdfast.testing.clocks import Watch
+from holdfast.testing.servers import COMMAND, Server, running_server
+from holdfast.testing.sshd import MISSING, PROGRAM, Sshd
+
+pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
+
+KEY = "a key of more than thirty-two characters"
+
+
+@pytest.fixture
+def sshd(place_in_memory: Path) -> Iterator[Sshd]:
+    with Sshd(place_in_memory / "sshd") as started:
+        yield started
+
+
+@pytest.fixture
+def bare(place_in_memory: Path) -> Path:
+    place = place_in_memory / "theirs.git"
+    git("init", "-q", "--bare", "-b", "main", str(place))
+    git("-C", str(place), "config", "receive.fsckObjects", "true")
+    return place
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def opens(
+    request: pytest.FixtureRequest, place_in_memory: Path, watch: Watch
+) -> Callable[..., holdfast.Holdfast]:
+    """Opens the same vault each time."""
+    is_postgres = request.param == "postgres"
+    place = request.getfixturevalue("postgres_url") if is_postgres else place_in_memory / "vault"
+
+    def opened(**more: object) -> holdfast.Holdfast:
+        packs = place_in_memory / "packs" if is_postgres else None
+        given = {"secrets_key": KEY, "clock": watch, **more}
+        return holdfast.open(place, objects=packs, **given)
+
+    return opened
+
+
+@pytest.fixture
+def vault(opens, place_in_memory, monkeypatch) -> Iterator[holdfast.Holdfast]:
+    monkeypatch.setenv("HOME", str(place_in_memory / "home"))
+    with opens() as vault:
+        yield vault
+
+
+def git(*args: str) -> str:
+    done = subprocess.run(["git", *args], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def set_up(agent, sshd: Sshd, bare: Path, **more):
+    """Does all that a user has to do."""
+    made = agent.git.configure(sshd.url(bare), **more)
+    sshd.admit(made.public_key)
+    (shown,) = [each for each in agent.git.host_keys() if each.kind == "ssh-ed25519"]
+    return agent.git.confirm_host(shown.fingerprint)
+
+
+def commits_in(bare: Path, branch: str = "main") -> int:
+    return int(git("-C", str(bare), "rev-list", "--count", branch))
+
+
+def run_all(vault: holdfast.Holdfast) -> int:
+    done = 0
+    while vault.push_backups():
+        done += 1
+    return done
+
+
+def test_a_task_that_ends_is_pushed_and_a_clone_has_all_of_it(vault, sshd, bare, place_in_memory):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    assert run_all(vault) == 0
+    agent.files.write("a.txt", "1")
+    agent.snapshot("no task: nobody is told")
+    assert run_all(vault) == 0
+    with agent.task("work"):
+        agent.files.write("b/c.txt", "2")
+    assert run_all(vault) == 1
+    assert run_all(vault) == 0
+    found = agent.git.get()
+    assert found.last_error is None
+    assert found.pushed_number == agent.timeline()[0].number
+    assert commits_in(bare) == len(agent.timeline())
+    assert git("-C", str(bare), "fsck", "--strict", "--no-dangling") == ""
+    git("clone", "-q", str(bare), str(place_in_memory / "clone"))
+    assert (place_in_memory / "clone/b/c.txt").read_text() == "2"
+    assert git("-C", str(bare), "rev-parse", "main") == found.pushed_commit
+    told = [each.action for each in agent.traces.list() if each.action.startswith("backup.")]
+    assert told == ["backup.pushed", "backup.configured"]
+
+
+def test_tasks_restores_undos_and_forks_are_ordinary_commits(vault, sshd, bare, place_in_memory):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    for number in range(50):
+        with agent.task(f"task {number}"):
+            agent.files.write(f"folder/{number % 7}.txt", f"{number}" * 100)
+        if number % 10 == 5:
+            agent.restore(agent.timeline()[3])
+        if number % 10 == 7:
+            agent.undo()
+        if number % 20 == 9:
+            agent.fork(f"fork-{number}").files.write("elsewhere", "x")
+        if number % 10 == 0:
+            assert run_all(vault) == 1
+    run_all(vault)
+    clone = place_in_memory / "clone"
+    git("clone", "-q", str(bare), str(clone))
+    shas = git("-C", str(bare), "rev-list", "--reverse", "main").split()
+    snapshots = list(reversed(agent.timeline()))
+    assert len(shas) == len(snapshots)
+    for sha, snapshot in list(zip(shas, snapshots, strict=True))[::10]:
+        git("-C", str(clone), "checkout", "-q", sha)
+        moment = agent.at(snapshot).files
+        wanted = {
+            each.path: moment.read(each.path)
+            for each in moment.list(recursive=True)
+            if each.kind == "file"
+        }
+        there = {
+            str(path.relative_to(clone)): path.read_bytes()
+            for path in clone.rglob("*")
+            if path.is_file() and ".git" not in path.relative_to(clone).parts
+        }
+        assert there == wanted
+    assert git("-C", str(bare), "fsck", "--strict", "--no-dangling") == ""
+
+
+def test_nothing_is_pushed_before_the_host_key_is_confirmed(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    agent.files.write("a", "1")
+    agent.snapshot()
+    sshd.admit(agent.git.configure(sshd.url(bare)).public_key)
+    with pytest.raises(HostKeyUnconfirmed):
+        agent.git.confirm_host("SHA256:" + "A" * 43)
+    agent.git.push()
+    assert run_all(vault) == 1
+    assert "host_key_unconfirmed" in agent.git.get().last_error
+    (shown,) = [each for each in agent.git.host_keys() if each.kind == "ssh-ed25519"]
+    agent.git.confirm_host(shown.fingerprint)
+    assert run_all(vault) == 1
+    assert commits_in(bare) == 1
+
+
+def test_a_failure_says_why_is_told_once_and_is_tried_again_later(vault, sshd, bare, watch):
+    agent = vault.namespace("agent")
+    mine = set_up(agent, sshd, bare).public_key
+    other = vault.namespace("other").git.configure(sshd.url(bare)).public_key
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    sshd.admit(other)  # The wrong key.
+    assert run_all(vault) == 1
+    assert "Permission denied" in agent.git.get().last_error
+    assert run_all(vault) == 0
+    watch.wait(timedelta(seconds=31))
+    assert run_all(vault) == 1
+    found = agent.git.get()
+    assert found.failures == 2
+    failed = [each for each in agent.traces.list() if each.action == "backup.failed"]
+    assert len(failed) == 1
+
+    sshd.stop()
+    sshd.make_host_key()  # Somebody else answers.
+    sshd.admit(mine)
+    sshd.start()
+    watch.wait(timedelta(seconds=61))
+    assert run_all(vault) == 1
+    assert "REMOTE HOST IDENTIFICATION HAS CHANGED" in agent.git.get().last_error.upper() or (
+        "Host key verification failed" in agent.git.get().last_error
+    )
+    (shown,) = [each for each in agent.git.host_keys() if each.kind == "ssh-ed25519"]
+    agent.git.confirm_host(shown.fingerprint)
+
+    sshd.stop()  # Nobody answers.
+    assert run_all(vault) == 1
+    assert "refused" in agent.git.get().last_error
+    sshd.start(command="sh -c 'printf 00; kill -9 $PPID'")  # It dies in the middle.
+    agent.git.push()
+    assert run_all(vault) == 1
+    assert agent.git.get().last_error.startswith("git_failed")
+    sshd.stop()
+    sshd.start()
+    agent.git.push()
+    assert run_all(vault) == 1
+    found = agent.git.get()
+    assert (found.last_error, found.failures, found.asked_at) == (None, 0, None)
+    assert commits_in(bare) == len(agent.timeline())
+
+
+def test_a_remote_with_commits_of_others_is_never_overwritten(vault, sshd, bare, place_in_memory):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    run_all(vault)
+    work = place_in_memory / "work"
+    git("clone", "-q", str(bare), str(work))
+    (work / "theirs").write_text("x")
+    mine = ["-C", str(work), "-c", "user.name=Ann", "-c", "user.email=a@b.c"]
+    git(*mine, "add", ".")
+    git(*mine, "commit", "-qm", "by hand")
+    git(*mine, "push", "-q")
+    theirs = git("-C", str(bare), "rev-parse", "main")
+    with agent.task("more"):
+        agent.files.write("b", "2")
+    assert run_all(vault) == 1
+    assert agent.git.get().last_error.startswith("remote_diverged")
+    assert git("-C", str(bare), "rev-parse", "main") == theirs
+    agent.git.configure(sshd.url(bare), branch="holdfast")
+    agent.git.push()
+    run_all(vault)
+    assert agent.git.get().last_error is None
+    assert commits_in(bare, "holdfast") == len(agent.timeline())
+
+
+def test_a_repository_that_was_lost_here_goes_on_where_the_remote_is(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    for number in range(3):
+        with agent.task(f"task {number}"):
+            agent.files.write("a", str(number))
+        run_all(vault)
+    before = git("-C", str(bare), "rev-list", "main").split()
+    # What was pushed says otherwise than the timeline does by now.
+    agent.set_label(agent.timeline()[2], "another label")
+    places = [*vault._context.state.parent.glob("git/*/*.git")]
+    assert len(places) == 1
+    shutil.rmtree(places[0])
+    with agent.task("after"):
+        agent.files.write("a", "after")
+    assert run_all(vault) == 1
+    left = places[0] / "run-of-a-process-that-was-killed"
+    left.mkdir()
+    (left / "key").write_text("a private key")
+    assert agent.git.get().last_error is None
+    after = git("-C", str(bare), "rev-list", "main").split()
+    assert after[-len(before) :] == before
+    assert len(after) == len(agent.timeline())
+    agent.git.push()
+    run_all(vault)
+    assert not [*places[0].glob("run-*")]
+
+
+def test_a_copy_is_paused_scheduled_and_forgotten(vault, sshd, bare, watch):
+    agent = vault.namespace("agent")
+    with pytest.raises(GitBackupNotFound):
+        agent.git.get()
+    set_up(agent, sshd, bare, on_tasks=False, every=timedelta(hours=1))
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    assert run_all(vault) == 0
+    agent.git.update(paused=True)
+    watch.wait(timedelta(hours=1, seconds=1))
+    assert run_all(vault) == 0
+    agent.git.update(paused=False)
+    assert run_all(vault) == 1
+    watch.wait(timedelta(hours=2))
+    assert run_all(vault) == 0  # There is nothing new.
+    agent.git.delete()
+    assert [*vault._context.state.parent.glob("git/*/*.git")] == []
+    with pytest.raises(GitBackupNotFound):
+        agent.git.push()
+    assert commits_in(bare) == len(agent.timeline())
+
+
+def test_what_is_secret_comes_out_nowhere(opens, sshd, bare, place_in_memory, caplog):
+    caplog.set_level(logging.DEBUG)
+    vault = opens()
+    key = place_in_memory / "brought"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    agent = vault.namespace("agent")
+    made = set_up(agent, sshd, bare, private_key=key.read_text())
+    assert made.public_key.split()[:2] == key.with_suffix(".pub").read_text().split()[:2]
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    run_all(vault)
+    assert commits_in(bare)
+    secret = "".join(key.read_text().split("\n")[3:4])
+    assert len(secret) > 20
+    said = repr(agent.git.get()) + caplog.text + str(agent.traces.list())
+    agent.export(place_in_memory / "export.tar")
+    vault.backup(place_in_memory / "backup")
+    kept = [*place_in_memory.rglob("*")]
+    looked = b"".join(
+        each.read_bytes()
+        for each in kept
+        if each.is_file() and each != key and "sshd" not in str(each)
+    )
+    assert secret not in said
+    assert secret.encode() not in looked
+    vault.close()
+    with opens(secrets_key=None) as other:
+        other.namespace("agent").git.push()
+        run_all(other)
+        assert other.namespace("agent").git.get().last_error.startswith("secrets_locked")
+        with pytest.raises(SecretsLocked):
+            other.namespace("new").git.configure(sshd.url(bare))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"private_key": "-----BEGIN nonsense"},
+        {"user": "me"},
+        {"password": "x"},
+        {"patterns": ["*"] * 101},
+        {"patterns": ["*****"]},
+        {"file_bytes": -1},
+        {"branch": "-f"},
+        {"every": timedelta(seconds=1)},
+    ],
+)
+def test_what_makes_no_sense_is_refused(vault, said):
+    with pytest.raises(InvalidValue):
+        vault.namespace("agent").git.configure("ssh://git@host.example/x", **said)
+    assert not vault.namespace("agent").status().exists
+
+
+def test_a_namespace_that_is_erased_leaves_no_repository_behind(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    run_all(vault)
+    assert [*vault._context.state.parent.glob("git/*/*.git")]
+    vault.erasures.namespace("agent")
+    assert [*vault._context.state.parent.glob("git/*/*.git")] == []
+
+
+# A server
+
+
+@pytest.fixture(scope="module")
+def server(home: Path) -> Iterator[Server]:
+    environ = {"HOLDFAST_SECRETS_KEY": KEY, "HOLDFAST_ALLOW_PRIVATE_REMOTES": "1"}
+    with running_server(home / "server", environ=environ) as started:
+        yield started
+
+
+def test_a_server_pushes_by_itself_and_tells_of_it(server: Server, sshd, bare):
+    with holdfast.Client(server.api_key, url=server.url, namespace="agent") as agent:
+        made = agent.git.configure(sshd.url(bare))
+        assert made.namespace == "agent"
+        sshd.admit(made.public_key)
+        (shown,) = [each for each in agent.git.host_keys() if each.kind == "ssh-ed25519"]
+        agent.git.confirm_host(shown.fingerprint)
+        (last,) = agent.events.list(limit=1)
+        with agent.task("work"):
+            agent.files.write("a", "1")
+        event = next(agent.events.stream(types=["backup.*"], last_event_id=last.id))
+        assert event.type == "backup.pushed"
+        found = agent.git.get()
+        assert found.pushed_commit == git("-C", str(bare), "rev-parse", "main")
+        assert found.secret == b""
+        agent.git.delete()
+
+
+def test_the_command_line_sets_a_copy_up_pushes_it_and_brings_it_back(sshd, bare, place_in_memory):
+    vault = str(place_in_memory / "vault")
+    with holdfast.open(vault) as made:
+        made.namespace("agent").files.write("a", "1")
+        made.namespace("agent").snapshot("first")
+    environ = {**os.environ, "HOLDFAST_SECRETS_KEY": KEY, "HOLDFAST_DATA": vault}
+
+    def run(*args: str, code: int = 0) -> dict:
+        command = [*COMMAND, "--json", "git", *args]
+        done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+        assert done.returncode == code, done.stderr
+        return json.loads(done.stdout or "null")
+
+    here = ("--namespace", "agent")
+    sshd.admit(run("set", sshd.url(bare), *here)["public_key"])
+    assert "host_key_unconfirmed" in run("push", *here, code=1)["last_error"]
+    shown = run("host-keys", *here)["host_keys"]
+    run("confirm", shown[0]["fingerprint"], *here)
+    assert run("push", *here)["pushed_number"] == 1
+    assert run(*here)["last_error"] is None
+    assert run("import", str(bare), "--namespace", "back")["commits"] == 1
+    key = place_in_memory / "mine"
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
+    sshd.admit(key.with_suffix(".pub").read_text().strip())
+    more = ["--key", str(key), "--fingerprint", shown[0]["fingerprint"]]
+    assert run("import", sshd.url(bare), "--namespace", "again", *more)["commits"] == 1
+    with holdfast.open(vault) as made:
+        for name in ("back", "again"):
+            assert made.namespace(name).files.read_text("a") == "1"
+            assert made.namespace(name).timeline()[0].label == "first"
