@@ -13,6 +13,8 @@ import pytest
 from holdfast.testing.servers import COMMAND
 from holdfast.testing.shells import environment
 
+pytestmark = pytest.mark.in_memory
+
 COMMANDS = re.compile(r"`(holdfast [^`]*)`")
 
 
@@ -52,8 +54,10 @@ class User:
 
 
 @pytest.fixture(scope="module")
-def user(tmp_path_factory: pytest.TempPathFactory) -> User:
-    return User(tmp_path_factory.mktemp("hints"))
+def user(home: Path) -> User:
+    folder = home / "hints"
+    folder.mkdir()
+    return User(folder)
 
 
 TYPED = [

@@ -10,6 +10,8 @@ import holdfast
 from holdfast.errors import InvalidValue, NothingToUndo
 from holdfast.testing.servers import running_server
 
+pytestmark = pytest.mark.in_memory
+
 
 def test_over_http(tmp_path: Path) -> None:
     with (

@@ -39,6 +39,8 @@ from holdfast.sdk.calls import Group
 from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks
 from holdfast.testing.servers import Server
 
+pytestmark = pytest.mark.in_memory
+
 _NUMBERS = count(1)
 OFFLINE = "snap-0000000000000000000000000000"
 

@@ -37,6 +37,8 @@ from holdfast.sdk.patience import AWAY_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, STRANG
 from holdfast.sdk.sending import SyncSender
 from holdfast.testing.servers import Server, running_server
 
+pytestmark = pytest.mark.in_memory
+
 URL = "http://127.0.0.1:9"
 KEY = "holdfast-sk-this-is-a-secret-that-nobody-sees"
 PATIENCE_S = 20.0

@@ -24,6 +24,8 @@ from standardwebhooks import Webhook
 from holdfast.signing import is_authentic
 from holdfast.testing.servers import Server, running_server
 
+pytestmark = pytest.mark.in_memory
+
 T = TypeVar("T")
 
 PATIENCE_S = 20.0

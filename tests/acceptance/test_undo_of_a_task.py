@@ -26,6 +26,8 @@ from holdfast.errors import (
 from holdfast.testing.clocks import Watch
 from holdfast.testing.servers import Server
 
+pytestmark = pytest.mark.in_memory
+
 
 @pytest.fixture
 def agent(opens: Callable[[], Any]) -> Any:

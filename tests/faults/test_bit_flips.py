@@ -23,6 +23,8 @@ from holdfast.testing.flips import (
     open_at,
 )
 
+pytestmark = pytest.mark.in_memory
+
 FLIPS = {"sqlite": 2, "postgres": 1}
 """Of each table: to open a vault in a database takes longer."""
 

@@ -19,6 +19,8 @@ from holdfast.testing.faults import FusedBlobStore, FusedCatalog, fuses, leaves_
 from holdfast.testing.postgres import PostgresServer
 from holdfast.wiring import find_packs
 
+pytestmark = pytest.mark.in_memory
+
 LIMITS = Limits(inline_bytes=2048, free_floor_bytes=0)
 NAMES = ("one", "two")
 
