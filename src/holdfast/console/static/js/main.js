@@ -120,7 +120,8 @@ function Top({ openMenu }) {
         : html`<h1><${Name} text=${namespace} most="40" /></h1>
       <nav class="tabs" aria-label="Screens"><a href=${state.to(["n", namespace, "timeline"])}
         aria-current=${screen === "timeline" ? "page" : undefined}>Timeline</a></nav>
-      ${facts && html`<span class="facts">${many(known.entries, "entry",
+      ${facts && html`<span class="facts">${known.directory && html`<${Name}
+        text=${known.directory} most="48" /> · `}${many(known.entries, "entry",
         "entries")} · ${bytes(known.size)}${known.total !== null && known.total !== undefined ?
         ` · ${many(known.total, "snapshot")}` : ""}</span>`}`
     }
