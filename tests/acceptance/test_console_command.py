@@ -158,14 +158,12 @@ def test_a_directory_that_is_gone_is_shown_as_it_was_and_brought_back(person: Pe
 
 def test_a_server_that_runs_is_used_and_the_browser_is_handed_a_file(person: Person):
     opener = person.home / "xdg-open"
-    opener.write_text(
-        f'#!/bin/sh\necho "$@" > {person.home}/argv.new\n'
-        f"mv {person.home}/argv.new {person.home}/argv\n"
-    )
+    os.mkfifo(handed := person.home / "handed")
+    opener.write_text(f'#!/bin/sh\ntouch {person.home}/opened\necho "$@" > {handed}\n')
     opener.chmod(0o700)
     path = f"{person.home}{os.pathsep}{os.environ['PATH']}"
     with console(person, "--no-browser", DISPLAY=":0", PATH=path) as (link, _):
-        assert not (person.home / "argv").exists()
+        assert not (person.home / "opened").exists()
         screen = {**person.environ, "DISPLAY": ":0", "PATH": path}
         again = person.types("console", env=screen)
         assert "opens in your browser" in again.stdout
@@ -174,9 +172,7 @@ def test_a_server_that_runs_is_used_and_the_browser_is_handed_a_file(person: Per
         # Another name each time, the same server, and somebody else's link.
         assert (second[2], second[4] == link[4]) == (link[2], False)
         assert second[1] != link[1]
-        while not (person.home / "argv").exists():
-            pass
-        page = Path((person.home / "argv").read_text().strip())
+        page = Path(handed.read_text().strip())
         assert second[4] not in str(page)
         assert stat.S_IMODE(page.stat().st_mode) == 0o600
         assert f"url={second[0]}" in page.read_text()
@@ -199,9 +195,6 @@ def test_a_server_without_directories_is_used_for_all_but_a_project(person: Pers
     try:
         assert serving.stdout is not None
         serving.stdout.readline()
-        servers = Path(person.environ["HOLDFAST_DATA"]) / "servers"
-        while not [*servers.glob("*.json")]:
-            pass
         done = person.types("console", "--no-browser", cwd=person.home)
         assert LINK.search(done.stdout) is not None, done.stderr
     finally:

@@ -450,6 +450,7 @@ GIVEN: Json = {
     "types": ["a"],
     "until": datetime.now(UTC),
     "url": "https://example.com",
+    "user_code": "ABCD-EFGH",
     "user_id": "ada",
     "value": 1,
     "version": 1,

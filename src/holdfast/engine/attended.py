@@ -112,7 +112,7 @@ class Attended(Workspace):
             def begun() -> datetime:
                 return folded.head.created_at
 
-            objects = ShownObjects(handle, folded.source, folded.stage)
+            objects = DirectoryObjects(handle, folded.source, folded.stage)
             yield View(objects, folded.root.plane(Plane.FILES), begun=begun)
 
     def standing(self) -> Standing:
@@ -285,7 +285,7 @@ class ComparingDirectory(Comparing):
         return super().page_of_texts(wanted, after=after, most=most, is_over=is_over)
 
 
-class ShownObjects(Objects):
+class DirectoryObjects(Objects):
     """The objects of a vault, and those of a directory that are in no snapshot yet."""
 
     def __init__(self, handle: Handle, source: StagedObjects, stage: Stage) -> None:
@@ -300,7 +300,7 @@ class ShownObjects(Objects):
         if self._stage.has_spilled:
             message = f"too much in {self._handle.name} is in no snapshot yet to be sent"
             raise TooLarge(message).with_hint("Take a snapshot, and ask for it there.")
-        return ShownObjects(self._handle, self._source.unbound(), self._stage)
+        return DirectoryObjects(self._handle, self._source.unbound(), self._stage)
 
     def get_root(self, root_id: ObjectId) -> Root:
         """Returns the roots of all planes that one root names."""

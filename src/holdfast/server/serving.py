@@ -71,9 +71,9 @@ def serve(
         if is_open(config.data):
             logger.warning("others may look into %s: its files are yours alone", config.data)
         remove_uploads(config.data)
-        tell(Started(_url_of(config, listening), workspace_id, made, link))
         os.environ.update(to_environ(config))
         with shared_folder() as folder, _announced(config, listening):
+            tell(Started(_url_of(config, listening), workspace_id, made, link))
             if config.workers > 1:
                 # Read when the metrics are first imported, in each worker.
                 os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder

@@ -172,8 +172,7 @@ class Stage:
     @property
     def has_spilled(self) -> bool:
         """Says whether part of the batch is no longer in memory."""
-        is_elsewhere = self._scratch is not None and not self._scratch.is_empty
-        return is_elsewhere or bool(self._spilling or self._announced)
+        return bool(self._spilling or self._announced or (self._scratch and self._scratch.places))
 
     def pour_into(self, other: "Stage") -> None:
         """Hands what is held in memory to another batch as well."""
@@ -406,12 +405,7 @@ class Scratch:
 
     def __init__(self) -> None:
         self._file: IO[bytes] | None = None
-        self._places: dict[ObjectId, tuple[int, int]] = {}
-
-    @property
-    def is_empty(self) -> bool:
-        """Says whether nothing was ever put there."""
-        return self._file is None
+        self.places: dict[ObjectId, tuple[int, int]] = {}
 
     def put(self, objects: Mapping[ObjectId, tuple[bytes, ObjectKind]]) -> None:
         """Takes objects in; raises `StorageFull` if they do not fit."""
@@ -423,7 +417,7 @@ class Scratch:
             at = self._file.seek(0, os.SEEK_END)
             for object_id, (data, _) in objects.items():
                 self._file.write(data)
-                self._places[object_id] = (at, len(data))
+                self.places[object_id] = (at, len(data))
                 at += len(data)
             self._file.flush()
         except OSError as exc:
@@ -434,7 +428,7 @@ class Scratch:
         """Returns those of these objects that are in it."""
         if self._file is None:
             return {}
-        fd, places = self._file.fileno(), self._places
+        fd, places = self._file.fileno(), self.places
         return {i: os.pread(fd, places[i][1], places[i][0]) for i in object_ids if i in places}
 
     def close(self) -> None:

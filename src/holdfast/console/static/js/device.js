@@ -120,7 +120,7 @@ function Decide({ seen, decided, again }) {
         admin: scope === "admin",
         add_only: scope === "add-only",
         namespace: isOne ? namespace.trim() : undefined,
-        expires_in: term || undefined,
+        expires_in_seconds: term || undefined,
       },
       {
         tone: "safe",
@@ -143,8 +143,8 @@ function Decide({ seen, decided, again }) {
     <dl class="facts-list">
       <dt>It says it is</dt><dd><${Name} text=${seen.client || "nothing"} most="200" /></dd>
       <dt>It asks from</dt><dd class="mono"><${Name} text=${seen.address} /></dd>
-      <dt>Since</dt><dd><${Moment} at=${seen.started_at} long /></dd>
-      <dt>Until</dt><dd><${Moment} at=${seen.expires_at} long /></dd>
+      <dt>It waits</dt><dd>from <${Moment} at=${seen.started_at} /> to <${Moment}
+        at=${seen.expires_at} /></dd>
     </dl>
     <fieldset><legend>What it may do</legend>${SCOPES.map(
       ([each, title, text]) => html`<label class="choice" key=${each}><input type="radio"
@@ -154,14 +154,13 @@ function Decide({ seen, decided, again }) {
     ${
       scope !== "admin" &&
       html`<fieldset><legend>Where</legend>
-      <label class="choice"><input type="radio" name="reach" value="one" checked=${reach === "one"}
-        onChange=${() => setReach("one")} /><span><b>One namespace</b></span></label>
-      ${reach === "one" && html`<label class="field"><span class="hidden">Namespace</span><input
-        list="device-namespaces" value=${namespace} maxlength="128" autocomplete="off"
-        spellcheck=${false} placeholder="Its name" onInput=${(event) =>
-          setNamespace(event.currentTarget.value)} /><datalist id="device-namespaces">
-        ${only.slice(0, 200).map((each) => html`<option key=${each.name} value=${each.name} />`)}
-        </datalist></label>`}
+      <div class="choice"><label><input type="radio" name="reach" value="one"
+        checked=${reach === "one"} onChange=${() => setReach("one")} /> <b>One namespace</b></label>
+        <input class="which" aria-label="Namespace" list="device-namespaces" value=${namespace}
+        maxlength="128" autocomplete="off" spellcheck=${false} placeholder="Its name"
+        disabled=${reach !== "one"} onInput=${(event) => setNamespace(event.currentTarget.value)} />
+        <datalist id="device-namespaces">${only.slice(0, 200).map((each) => html`<option
+        key=${each.name} value=${each.name} />`)}</datalist></div>
       <label class="choice"><input type="radio" name="reach" value="all" checked=${reach === "all"}
         onChange=${() => setReach("all")} /><span><b>All namespaces of this workspace</b></span>
         </label></fieldset>`

@@ -163,7 +163,8 @@ function Top({ openMenu }) {
       <nav class="tabs" aria-label="Screens">${TABS.map(([place, words]) => html`<a key=${place}
         href=${state.to(["n", namespace, place])} aria-current=${screen === place ? "page" :
         undefined}>${words}</a>`)}</nav>
-      ${facts && html`<span class="facts">${many(known.entries, "entry",
+      ${facts && html`<span class="facts">${known.directory && html`<${Name}
+        text=${known.directory} most="48" /> · `}${many(known.entries, "entry",
         "entries")} · ${bytes(known.size)}${known.total !== null && known.total !== undefined ?
         ` · ${many(known.total, "snapshot")}` : ""}</span>`}`
     }

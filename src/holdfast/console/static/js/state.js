@@ -330,6 +330,7 @@ async function askAnew() {
       size: page.size_bytes,
       position: standing.position,
       exists: standing.exists,
+      directory: standing.directory ?? null,
       running: tasks.tasks,
       failure: null,
       ...(timeline.value.rows.length ? {} : { loading: false }),
