@@ -110,7 +110,7 @@ export function Session() {
         ${info.user_id && html`<span class="quiet">for <${Name} text=${info.user_id} most="60" /></span>`}
         <span class="quiet">version ${info.version}, ${many(info.turn_count, "turn")}</span>
         <span class="quiet">changed <${Moment} at=${info.updated_at} long /></span>
-        ${info.ttl_expires_at && html`<span class="quiet" title=${exact(info.ttl_expires_at)}>until
+        ${info.ttl_expires_at && html`<span class="quiet" title=${exact(info.ttl_expires_at)}>until${" "}
           <${Moment} at=${info.ttl_expires_at} long /></span>`}</p>
       <div class="acts">
         <${Button} tone="primary" icon="back" kbd="R" why=${away ?? (isNow ?

@@ -262,7 +262,7 @@ export function Deleted() {
         text=${each.namespace} most="80" /></strong>`, html`<${Moment} at=${each.deleted_at} long />`,
         html`<${Button} icon="back" why=${away()} label=${`Bring back ${plain(each.namespace)}`}
         onClick=${() => setBack(each)}>Bring back…<//>`])} />
-      ${deleted.length > LISTED && html`<p class="quiet">The first ${LISTED} of
+      ${deleted.length > LISTED && html`<p class="quiet">The first ${LISTED} of${" "}
         ${number(deleted.length)}.</p>`}`}<//>
     <div class="with-choice"><h3>Snapshots</h3>${chosen !== null && html`<${ChooseNamespace}
       chosen=${chosen} names=${names} choose=${choose} />`}</div>
