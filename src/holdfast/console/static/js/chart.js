@@ -23,9 +23,10 @@ export function Chart({ label, points, bands = [], lines = [], write, most, tabl
     setWidth(box.current.clientWidth);
     return () => watch.disconnect();
   }, []);
+  const peak = Math.max(most, ...points.map((each) => each.value));
   const highest = Math.max(most, ...points.map((each) => each.value * 1.08),
     ...lines.map((each) => each.value * 1.05));
-  const right = width < 500 ? 8 : PAD.right;
+  const right = width < 500 || !bands.length ? 8 : PAD.right;
   const inner = { width: Math.max(40, width - PAD.left - right), height: HEIGHT - PAD.top - PAD.bottom };
   const bend = bands.length ? Math.sqrt : (part) => part;
   const y = (value) => PAD.top + inner.height * (1 - bend(Math.min(value, highest) / highest));
@@ -33,7 +34,7 @@ export function Chart({ label, points, bands = [], lines = [], write, most, tabl
   const every = Math.ceil(points.length / Math.min(MOST_LABELS, Math.max(2, inner.width / 70)));
   const ticks = bands.length
     ? [...bands.map((each) => each.from), ...(highest > 0.25 ? [highest / 1.08] : [])]
-    : [0, highest / 2, highest / 1.08];
+    : [0, peak / 2, peak];
   return html`<figure class="chart">
     <div ref=${box} class="chart-box">${width > 0 && html`<svg width=${width} height=${HEIGHT}
       role="img" aria-label=${label}>

@@ -70,7 +70,7 @@ export function Health() {
         percent(each.rate), html`<${Chip} tone=${each.level}>${each.level}<//>`,
         number(each.rollbacks), html`<a href=${state.to(["operations", "health"],
         { in: each.name })}>Over time</a>`])} />
-    ${spaces.length > MOST_ROWS && html`<p class="quiet">The ${MOST_ROWS} with the highest rates of
+    ${spaces.length > MOST_ROWS && html`<p class="quiet">The ${MOST_ROWS} with the highest rates of${" "}
       ${number(spaces.length)}.</p>`}
   <//>`;
 }
@@ -159,7 +159,7 @@ export function Storage() {
         bytes(each.size_bytes), number(each.entries), number(each.snapshots),
         each.quota_bytes === null ? "none" : bytes(each.quota_bytes), html`<a
         href=${state.to(["operations", "storage"], { in: each.name })}>Over time</a>`])} />
-    ${spaces.length > MOST_ROWS && html`<p class="quiet">The ${MOST_ROWS} largest of
+    ${spaces.length > MOST_ROWS && html`<p class="quiet">The ${MOST_ROWS} largest of${" "}
       ${number(spaces.length)}.</p>`}
     ${asks && html`<${Form} title="Collect now" button="Collect" icon="trash" doing=${collect}
       shut=${() => setAsks(false)}><p>Applies retention, and gives back the bytes that nothing has

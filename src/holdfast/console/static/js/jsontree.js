@@ -7,6 +7,7 @@ import { cut, many, number } from "./text.js";
 const HEIGHT = 24;
 const MOST_NODES = 20000;
 const OPEN_ROWS = 150;
+const MOST_ROWS = 50000;
 const MOST_INDENT = 24;
 const MOST_LETTERS = 160;
 const MOST_SHOWN = 100000;
@@ -54,20 +55,28 @@ function openFirst(value) {
 function rowsOf(value, open) {
   if (!isBranch(value)) return [{ path: "", name: null, value, depth: 0 }];
   const rows = [];
-  const left = [{ path: "", branch: value, names: namesOf(value), at: 0, depth: 0 }];
+  const enter = (path, branch, depth) => {
+    const names = Array.isArray(branch) ? null : Object.keys(branch);
+    return { path, branch, names, size: (names ?? branch).length, at: 0, depth };
+  };
+  const left = [enter("", value, 0)];
   while (left.length) {
     const top = left.at(-1);
-    if (top.at >= top.names.length) {
+    if (top.at >= top.size) {
       left.pop();
       continue;
     }
-    const name = top.names[top.at];
+    if (rows.length >= MOST_ROWS) {
+      rows.push({ path: "", depth: 0, isCut: true });
+      break;
+    }
+    const name = top.names ? top.names[top.at] : top.at;
     top.at += 1;
     const path = `${top.path}\0${name}`;
     const inner = top.branch[name];
     rows.push({ path, name, value: inner, depth: top.depth });
     if (isBranch(inner) && open.has(path))
-      left.push({ path, branch: inner, names: namesOf(inner), at: 0, depth: top.depth + 1 });
+      left.push(enter(path, inner, top.depth + 1));
   }
   return rows;
 }
@@ -111,9 +120,11 @@ export function Tree({ value, label }) {
     if (!next.delete(path)) next.add(path);
     setOpen(next);
   };
-  if (isBranch(value) && !sizeOf(value)) return html`<p class="quiet pad">It is empty.</p>`;
+  if (!rows.length) return html`<p class="quiet pad">It is empty.</p>`;
   const draw = (index) => {
-    const { path, name, value: each, depth } = rows[index];
+    const { path, name, value: each, depth, isCut } = rows[index];
+    if (isCut)
+      return html`<div class="tree-row leaf dim">No more than ${number(MOST_ROWS)} rows are listed.</div>`;
     const indent = { paddingInlineStart: `${12 + Math.min(depth, MOST_INDENT) * 16}px` };
     const key = html`<span class="tree-key"><${Said} text=${cut(String(name ?? ""), 80)} /></span>`;
     if (isBranch(each))

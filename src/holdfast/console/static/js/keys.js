@@ -50,7 +50,7 @@ export function Keys() {
         session in a browser that stands on it ends.</p>
       <p class="quiet">${leaving.last_used_at === null ? "It was never used." : html`Last used <${Moment}
         at=${leaving.last_used_at} long />, ${many(leaving.requests, "request")} so far.`}</p>
-      ${isOwn(leaving) && html`<${Note} tone="warn" icon="warn"><strong>You are signed in with it.</strong>
+      ${isOwn(leaving) && html`<${Note} tone="warn" icon="warn"><strong>You are signed in with it.</strong>${" "}
         This session loses it.<//>`}<//>`}
     ${made && html`<${Secret} title=${`The key ${plain(made.name)}`}
       words="Nobody can look it up later: if it is lost, revoke it and make another."

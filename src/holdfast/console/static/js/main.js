@@ -94,7 +94,7 @@ function Rail({ isOpen, close }) {
   const only = state.session.value?.only;
   if (only && !listed.some((each) => each.name === only)) listed.unshift({ name: only, depth: 0 });
   return html`<nav class=${`rail ${isOpen ? "open" : ""}`} aria-label="Namespaces">
-    <a class="brand" href=${state.to()} onClick=${close}><${Mark} /><span>Holdfast</span></a>
+    <a class="brand" href=${state.to()} title="Holdfast" onClick=${close}><${Mark} /><span>Holdfast</span></a>
     <div class="rail-list">
       <h2><a href=${state.to()} onClick=${close}>Namespaces</a></h2>
       <ul>${listed.map(

@@ -77,6 +77,7 @@ export function Session() {
     if (key === "m") return (show(setPane, "said"), true);
     if (key === "d") return (show(setPane, "state"), true);
     if (key === "h") return (show(setPane, "versions"), true);
+    if (key === "Escape") return (state.go(state.to(["n", namespace, "sessions"])), true);
     const lower = key.toLowerCase();
     if (!info || !["j", "k", "r", "f"].includes(lower)) return false;
     if (lower === "j" || lower === "k") {
@@ -95,6 +96,7 @@ export function Session() {
       : html`<${Failed} failure=${answer.failure} again=${answer.again} />`;
   if (!info) return html`<${Waiting} />`;
   const isNow = chosen === info.version;
+  const failure = answer.failure ?? newer.failure;
   const away = state.isAway.value ? "The server cannot be reached now" : undefined;
   const panes = [
     ["versions", "Versions"],
@@ -108,7 +110,7 @@ export function Session() {
         ${info.user_id && html`<span class="quiet">for <${Name} text=${info.user_id} most="60" /></span>`}
         <span class="quiet">version ${info.version}, ${many(info.turn_count, "turn")}</span>
         <span class="quiet">changed <${Moment} at=${info.updated_at} long /></span>
-        ${info.ttl_expires_at && html`<span class="quiet" title=${exact(info.ttl_expires_at)}>until
+        ${info.ttl_expires_at && html`<span class="quiet" title=${exact(info.ttl_expires_at)}>until${" "}
           <${Moment} at=${info.ttl_expires_at} long /></span>`}</p>
       <div class="acts">
         <${Button} tone="primary" icon="back" kbd="R" why=${away ?? (isNow ?
@@ -119,7 +121,7 @@ export function Session() {
         <${MomentThen} namespace=${namespace} id=${id} version=${chosen} />
       </div>
     </header>
-    ${answer.failure && html`<${Failed} failure=${answer.failure} again=${answer.again} />`}
+    ${failure && html`<${Failed} failure=${failure} again=${answer.again} />`}
     <div class="pane-switch" role="group" aria-label="What is shown">${panes.map(([name,
       words]) => html`<button type="button" class="button" aria-pressed=${pane === name ? "true" :
       "false"} onClick=${() => setPane(name)}><span>${words}</span></button>`)}</div>

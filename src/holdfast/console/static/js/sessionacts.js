@@ -21,8 +21,10 @@ function checkUnchanged(info, now) {
   throw new Error("The session went on since you looked. Look again, then do it.");
 }
 
-export function RollBack({ info, version, done, again, close }) {
+export function RollBack({ info: now, version: chosen, done, again, close }) {
   const { namespace } = state.route.value;
+  // What was looked at when it was opened: if the session goes on meanwhile, it is refused.
+  const [{ info, version }] = useState({ info: now, version: chosen });
   const asked = namespaceOf(namespace);
   const [withTurns, setWithTurns] = useState(false);
   const answer = useAnswer(
@@ -41,8 +43,10 @@ export function RollBack({ info, version, done, again, close }) {
         await asked.rollBack(info.id, { version: info.version, expected_version: made.version,
           reason: "undo" });
       } else {
-        const now = await asked.session(info.id);
-        checkUnchanged({ version: made.version, turn_count: turns }, now);
+        checkUnchanged(
+          { version: made.version, turn_count: turns },
+          await asked.session(info.id),
+        );
         const back = await asked.restore(kept.snapshot_id, {
           names: [{ plane: "sessions", name: info.id }],
           reason: `undo of a rollback of ${cut(plain(info.id), 60)}`,
@@ -101,8 +105,9 @@ export function RollBack({ info, version, done, again, close }) {
   <//>`;
 }
 
-export function ForkFrom({ info, version, close }) {
+export function ForkFrom({ info, version: chosen, close }) {
   const { namespace } = state.route.value;
+  const [version] = useState(chosen);
   const fork = async (form) => {
     const made = await namespaceOf(namespace).forkSession(info.id, {
       version,

@@ -202,7 +202,7 @@ function Rule({ namespace }) {
       <${Moments} label="Snapshots that would go" rows=${seen.snapshots} />
       <div class="acts"><${Button} tone="danger" icon="trash" why=${away()}
         onClick=${() => setAsks(true)}>Let them go now…<//></div>`}</section>`}
-  ${asks && html`<${Form} title="Let them go" button="Let them go" icon="trash" tone="danger"
+  ${asks && seen && html`<${Form} title="Let them go" button="Let them go" icon="trash" tone="danger"
     doing=${apply} shut=${() => setAsks(false)}><p><strong>${many(seen.snapshots.length,
     "snapshot")}</strong> of <${Name} text=${namespace} most="60" /> go off the timeline, and whatever
     else the rule does not keep by then.</p><p class="quiet">They can be brought back for a while, under
@@ -262,7 +262,7 @@ export function Deleted() {
         text=${each.namespace} most="80" /></strong>`, html`<${Moment} at=${each.deleted_at} long />`,
         html`<${Button} icon="back" why=${away()} label=${`Bring back ${plain(each.namespace)}`}
         onClick=${() => setBack(each)}>Bring back…<//>`])} />
-      ${deleted.length > LISTED && html`<p class="quiet">The first ${LISTED} of
+      ${deleted.length > LISTED && html`<p class="quiet">The first ${LISTED} of${" "}
         ${number(deleted.length)}.</p>`}`}<//>
     <div class="with-choice"><h3>Snapshots</h3>${chosen !== null && html`<${ChooseNamespace}
       chosen=${chosen} names=${names} choose=${choose} />`}</div>

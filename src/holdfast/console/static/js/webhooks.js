@@ -133,7 +133,7 @@ function One({ id }) {
     <${Button} icon="trash" why=${away()} onClick=${() => setAsks("delete")}>Delete…<//>`}>
     ${answer.failure && html`<${Failed} failure=${answer.failure} again=${answer.again} />`}
     ${!hook.enabled && html`<${Note} tone="warn" icon="warn"><strong>It is off.</strong>
-      ${" "}${hook.disabled_reason ? html`<${Said} text=${hook.disabled_reason.slice(0, 500)} /> ` : ""}
+      ${" "}${hook.disabled_reason ? html`<${Said} text=${hook.disabled_reason.slice(0, 500)} />${" "}` : ""}
       Turned on, it is told what it missed, as far as that is still kept (30 days).
       <p><${Button} icon="check" why=${away()} onClick=${() => act("Not turned on",
       () => here().changeWebhook(id, { enabled: true }))}>Turn on<//></p><//>`}
