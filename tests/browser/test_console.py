@@ -433,7 +433,7 @@ def test_nothing_that_others_wrote_runs_calls_out_or_hides(visit: Any, agent: An
     page.keyboard.press("]")
     page.get_by_role("tab", name="Files then").click()
     page.get_by_role("link", name="odd/").click()
-    expect(page.get_by_text("constructor __proto__").first).to_be_visible()
+    expect(page.get_by_role("link", name="3 javascript:alert(1)")).to_be_visible()
     page.go_back()
     page.get_by_role("tab", name="About").click()
     visit.open("n", agent.name, "goback", target.id)
