@@ -30,6 +30,8 @@ FLAGS = (
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
+AXE = Path(__file__).with_name("vendor") / "axe.min.js"
+
 WATCH = """
 window.violations = [];
 document.addEventListener("securitypolicyviolation", (event) =>
@@ -85,6 +87,13 @@ class Visit:
     def row(self, text: str) -> Any:
         rows = self.page.get_by_role("listbox").get_by_role("option")
         return rows.filter(has_text=text).first
+
+    def violations(self) -> list[str]:
+        """Returns what axe finds wrong with the page, with the first place of each."""
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text("utf-8"))
+        found = self.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+        return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found["violations"]]
 
     def check(self) -> None:
         """Fails if anything went wrong that nobody expected."""

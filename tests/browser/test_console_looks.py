@@ -1,7 +1,6 @@
 """How the console looks to everybody, on every screen, in both themes, wide and narrow."""
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +8,6 @@ import pytest
 import holdfast
 from holdfast.testing.servers import Server
 
-AXE = Path(__file__).with_name("vendor") / "axe.min.js"
 MOST_ELEMENTS = 3_000
 WIDTHS = {"wide": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
 NARROWEST = 320
@@ -47,14 +45,6 @@ def shop(server: Server, failing: Callable[..., Any]) -> dict[str, str]:
     }
 
 
-def violations(page: Any) -> list[str]:
-    """Returns what axe finds wrong with a page, with the first place of each."""
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE.read_text("utf-8"))
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
-
-
 @pytest.mark.parametrize("theme", ["dark", "light"])
 @pytest.mark.parametrize("width", [*WIDTHS])
 def test_every_screen_is_for_everybody(
@@ -64,17 +54,17 @@ def test_every_screen_is_for_everybody(
     outside = visits(**options)
     outside.open()
     outside.page.get_by_label("API key").wait_for()
-    found = {"sign in": violations(outside.page)}
+    found = {"sign in": outside.violations()}
     visit = visits(storage_state=signed_in, **options)
     visit.open()
     for screen, path in shop.items():
         visit.move(path)
-        found[screen] = violations(visit.page)
+        found[screen] = visit.violations()
         assert visit.page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
         assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), screen
     visit.page.keyboard.press("?")
     visit.page.get_by_role("dialog", name="Keys").wait_for()
-    found["keys"] = violations(visit.page)
+    found["keys"] = visit.violations()
     assert {screen: each for screen, each in found.items() if each} == {}
 
 
