@@ -123,7 +123,13 @@ export const restored = (namespace, done, target) =>
     revert(namespace, done.snapshot.snapshot_id),
   );
 
+/** Says that a task was taken back, with the way to have it again. */
+export const takenBack = (namespace, done) =>
+  sayBack(namespace, done, "Undone", () => revert(namespace, done.snapshot.snapshot_id, true));
+
 // Keys
+
+const SCREENS = { t: "timeline", f: "files", k: "store", w: "tasks" };
 
 let before = null; // The key before, where two belong together.
 
@@ -134,8 +140,8 @@ export function press(key, event) {
   before = null;
   if (key === "?") return (ask("keys"), true);
   if (key === "g") return ((before = "g"), true);
-  if (first === "g" && key === "t" && namespace)
-    return (state.go(state.to(["n", namespace, "timeline"])), true);
+  if (first === "g" && key in SCREENS && namespace)
+    return (state.go(state.to(["n", namespace, SCREENS[key]])), true);
   if (first === "g" && key === "n") return (state.go(state.to()), true);
   if (
     namespace === undefined ||
@@ -330,6 +336,9 @@ const KEYS = [
   ["[  ]", "file before, file after"],
   ["v", "unified or side by side"],
   ["g t", "timeline"],
+  ["g f", "files"],
+  ["g k", "store"],
+  ["g w", "tasks"],
   ["g n", "namespaces"],
   ["Esc", "close"],
   ["Ctrl Enter", "confirm"],

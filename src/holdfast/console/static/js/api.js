@@ -26,8 +26,9 @@ const asHeader = (name) => String.fromCharCode(...new TextEncoder().encode(name)
 export function address(path, query = {}) {
   const url = new URL(path, ROOT);
   for (const [name, value] of Object.entries(query)) {
-    for (const each of Array.isArray(value) ? value : [value]) {
-      if (each !== undefined && each !== null && each !== "") url.searchParams.append(name, each);
+    // An empty text is left out; in a list it is meant: a key of the store may be one.
+    for (const each of Array.isArray(value) ? value : [value === "" ? null : value]) {
+      if (each !== undefined && each !== null) url.searchParams.append(name, each);
     }
   }
   return url;
@@ -73,18 +74,26 @@ async function send(method, path, { query, body, namespace, signal, wait = 30000
   throw failure;
 }
 
-/** Returns the bytes of a file; who asks knows that they are not too many. */
-async function read(path, query, namespace, signal) {
-  const answer = await fetch(address(path, query), {
-    headers: { "X-Namespace": asHeader(namespace) },
-    credentials: "same-origin",
-    redirect: "error",
-    cache: "no-store",
-    signal,
-  });
-  if (!answer.ok)
-    throw new Failure(answer.status, { message: `The server answered ${answer.status}.` });
-  return answer.arrayBuffer();
+/** Returns the bytes of a file, or the first of them; who asks knows that they are not too many. */
+async function read(path, query, namespace, { signal, first } = {}) {
+  let answer;
+  try {
+    answer = await fetch(address(path, query), {
+      headers: {
+        "X-Namespace": asHeader(namespace),
+        ...(first && { Range: `bytes=0-${first - 1}` }),
+      },
+      credentials: "same-origin",
+      redirect: "error",
+      cache: "no-store",
+      signal,
+    });
+    if (answer.ok) return await answer.arrayBuffer();
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new Failure(0);
+  }
+  throw new Failure(answer.status, { message: `The server answered ${answer.status}.` });
 }
 
 const SESSION = "console/session";
@@ -106,6 +115,14 @@ export const listNamespaces = (workspace, after) =>
 /** How a file is asked for: by its path, or where that is no text by its bytes. */
 const asPath = ({ path, bytes }) => (bytes ? { path_b64: bytes } : { path: `workspace/${path}` });
 
+/** How a list goes on after one of its files. */
+const afterPath = (last) =>
+  !last
+    ? {}
+    : last.path_b64
+      ? { starting_after_b64: last.path_b64 }
+      : { starting_after: last.path };
+
 /** What one namespace answers, and does. */
 export function namespaceOf(namespace) {
   const get = (path, query, signal) => send("GET", path, { query, namespace, signal });
@@ -120,9 +137,18 @@ export function namespaceOf(namespace) {
     task: (id) => get(`v1/tasks/${encodeURIComponent(id)}`),
     diff: (query, signal) => get("v1/diff", query, signal),
     textDiff: (file, query, signal) => get("v1/diff/text", { ...asPath(file), ...query }, signal),
-    files: (query, signal) => get("v1/files/list", query, signal),
+    files: (folder, { after, ...query }, signal) =>
+      get("v1/files/list", { ...asPath(folder), ...afterPath(after), ...query }, signal),
+    stat: (file, at, signal) => get("v1/files/stat", { ...asPath(file), at }, signal),
+    filesNamed: (pattern, { after, ...query }, signal) =>
+      get("v1/files/glob", { pattern, ...afterPath(after), ...query }, signal),
     sessions: (query, signal) => get("v1/sessions", query, signal),
-    value: (query, signal) => get("v1/store/value", query, signal),
+    value: ({ namespace: space, key, at }, signal) =>
+      get("v1/store/value", { namespace: [space], key: [key], at }, signal),
+    storeNamespaces: (query, signal) => get("v1/store/namespaces", query, signal),
+    storeKeys: (space, query, signal) =>
+      get("v1/store/keys", { namespace: [space], ...query }, signal),
+    tasks: (query, signal) => get("v1/tasks", query, signal),
     state: (id, query, signal) => get(`v1/sessions/${encodeURIComponent(id)}/state`, query, signal),
     keep: (body) => post("v1/snapshots", body),
     restore: (id, body) => post(inside("/restore", id), body),
@@ -133,7 +159,7 @@ export function namespaceOf(namespace) {
     unpin: (id) => send("DELETE", inside("/pin", id), { namespace }),
     label: (id, label) => send("PATCH", inside("", id), { body: { label }, namespace }),
     remove: (id) => send("DELETE", inside("", id), { namespace }),
-    bytes: (file, at, signal) => read("v1/files/raw", { ...asPath(file), at }, namespace, signal),
+    bytes: (file, at, how) => read("v1/files/raw", { ...asPath(file), at }, namespace, how),
     raw: (file, at) => address("v1/files/raw", { ...asPath(file), at, in: namespace }).href,
     archive: (snapshot) => address("v1/export", { snapshot, files: true, in: namespace }).href,
   };

@@ -1,7 +1,7 @@
 // A list of changes: by plane, with folders of which much changed in one line.
 
 import { html } from "../vendor/preact.js";
-import { Chip, Icon, Path } from "./parts.js";
+import { Chip, Icon, Name, Path } from "./parts.js";
 import { PLANES, SIGNS, bytes, many, number, plain, sizes, tally, total } from "./text.js";
 
 const FOLD_FROM = 8;
@@ -100,6 +100,12 @@ export function LineText({ line }) {
     title="Programs run what this file says, without being asked to">runs code<//>`}<span
     class="size">${sizes(change)}</span>`;
 }
+
+/** One line of a listing of files, but for where it leads. */
+export const Entry = ({ each, name }) => html`<${Icon} name=${each.kind === "directory" ? "folder" :
+  "file"} size="14" /><span class="mono clip"><${Path} text=${name} />${each.kind === "directory" ?
+  "/" : ""}${each.target ? html` <span class="dim">→ <${Name} text=${each.target} /></span>` : ""}
+  </span>`;
 
 /** What one line is, for a reader. */
 export function lineName(line) {

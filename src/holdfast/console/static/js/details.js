@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import * as acts from "./acts.js";
 import { namespaceOf } from "./api.js";
-import { LineText, countsOf, linesOf, more, running } from "./changes.js";
+import { Entry, LineText, countsOf, linesOf, more, running } from "./changes.js";
 import { Diff, StyleSwitch } from "./diff.js";
 import { Chips, actorOf, failed, pendingWords, titleOf, whyFailed } from "./graph.js";
 import {
@@ -22,8 +22,9 @@ import {
   useKeys,
   useTitle,
 } from "./parts.js";
+import { filesAt, placeOf } from "./places.js";
 import * as state from "./state.js";
-import { bytes, exact, many, number, plain, since, tally, total } from "./text.js";
+import { bytes, exact, many, number, since, tally, total } from "./text.js";
 
 const LISTED = 1000;
 const IN_PANE = 120;
@@ -148,6 +149,8 @@ function Acts({ row, isPage, namespace }) {
         "snapshot", row.snapshot_id])))}
       ${item("compare", "Compare with now", () => state.go(state.to(["n", namespace, "compare",
         `${row.snapshot_id}...now`])))}
+      ${item("file", "Its files", () => state.go(filesAt(namespace, { path: "" }, { isFolder: true,
+        at: row.snapshot_id })))}
       ${item("label", "Label…", () => acts.ask("label", { row }))}
       <li><a class="item" download href=${namespaceOf(namespace).archive(row.snapshot_id)}
         onClick=${close}><${Icon} name="download" />Export its files</a></li>
@@ -240,48 +243,25 @@ export const Runs = ({
 
 const ON_PAGE = 200;
 
+/** The root of what was there; each leads to the screen of files, at that moment. */
 function FilesThen({ at }) {
   const { namespace } = state.route.value;
-  const [path, setPath] = useState("");
-  const [after, setAfter] = useState([]);
   const answer = useAnswer(
-    (stop) =>
-      namespaceOf(namespace).files(
-        { path: path && `workspace/${path}`, at, limit: ON_PAGE, starting_after: after.at(-1) },
-        stop,
-      ),
-    [namespace, at, path, after.at(-1)],
+    (stop) => namespaceOf(namespace).files({ path: "" }, { at, limit: ON_PAGE }, stop),
+    [namespace, at],
   );
-  const enter = (next) => (setAfter([]), setPath(next));
-  const parts = path ? path.split("/") : [];
-  const entries = answer.value?.entries ?? answer.value?.files ?? [];
+  if (answer.failure) return html`<${Failed} failure=${answer.failure} again=${answer.again} />`;
+  if (!answer.value) return html`<${Waiting} />`;
+  const { files, has_more: hasMore } = answer.value;
   return html`<div class="then">
-    <nav class="crumbs" aria-label="Folder"><button type="button"
-      onClick=${() => enter("")}>All files</button>${parts.map((part, index) => html`<span
-      class="dim">/</span><button type="button" onClick=${() => enter(parts.slice(0,
-      index + 1).join("/"))}><${Name} text=${part} most="40" /></button>`)}</nav>
-    ${answer.failure && html`<${Failed} failure=${answer.failure} again=${answer.again} />`}
-    ${!answer.value && !answer.failure && html`<${Waiting} />`}
-    ${answer.value && !entries.length && html`<p class="quiet">Nothing was here.</p>`}
-    <ul class="entries">${entries.map((each) => {
-      const name = each.path.slice(path ? path.length + 1 : 0).replace(/\/$/, "");
-      return html`<li key=${each.path}>${
-        each.kind === "directory"
-          ? html`<button type="button" class="change-line"
-            onClick=${() => enter(each.path.replace(/\/$/, ""))}><${Icon} name="folder" size="14" />
-            <span class="mono clip"><${Name} text=${name} />/</span></button>`
-          : html`<span class="change-line"><${Icon} name="file" size="14" /><span class="mono clip">
-            <${Name} text=${name} />${each.target ? html` <span class="dim">→ <${Name}
-            text=${each.target} /></span>` : ""}</span><span class="size">${bytes(each.size_bytes)}
-            </span>${each.kind === "file" && html`<a class="get" download
-            title="Download it as it was then" aria-label=${`Download ${plain(name)}`}
-            href=${namespaceOf(namespace).raw({ path: each.path, bytes: each.path_b64 }, at)}>
-            <${Icon} name="download" size="14" /></a>`}</span>`
-      }</li>`;
-    })}</ul>
-    ${answer.value?.has_more && html`<div class="bar">
-      <span>The first ${number(ON_PAGE * (after.length + 1))}.</span><${Button}
-      onClick=${() => setAfter([...after, entries.at(-1).path])}>Next<//></div>`}
+    ${!files.length && html`<p class="quiet">Nothing was here.</p>`}
+    <ul class="entries">${files.map((each) => html`<li key=${each.path}><a class="change-line"
+      href=${filesAt(namespace, placeOf(each), { isFolder: each.kind === "directory", at })}>
+      <${Entry} each=${each} name=${each.path} />${each.kind === "file" && html`<span class="size">
+      ${bytes(each.size_bytes)}</span>`}</a></li>`)}</ul>
+    ${hasMore && html`<div class="bar"><span>The first ${number(ON_PAGE)}.</span><a class="button"
+      href=${filesAt(namespace, { path: "" }, { isFolder: true, at })}><span>All files</span></a>
+      </div>`}
   </div>`;
 }
 

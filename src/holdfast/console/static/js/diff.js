@@ -21,8 +21,8 @@ import {
 import * as state from "./state.js";
 import { bytes, marked, misleads, number, plain, turns } from "./text.js";
 
-const MOST_BYTES = 1 << 20;
-const MOST_ANYWAY = 8 << 20;
+export const MOST_BYTES = 1 << 20;
+export const MOST_ANYWAY = 8 << 20;
 const MOST_LINES = 5000;
 const FIRST_LINES = 200;
 const MOST_LETTERS = 20000;
@@ -116,6 +116,7 @@ const MOST_PAIR_LETTERS = 600;
 
 /** Marks which words differ in lines that stand for each other. */
 async function markWords(lines) {
+  if (!lines.some((line) => line.kind === "-")) return;
   const { diffWordsWithSpace } = await import("../vendor/jsdiff.js");
   let pairs = 0;
   for (let at = 0; at < lines.length;) {
@@ -216,8 +217,8 @@ function sideBySide(lines) {
   return rows;
 }
 
-function Lines({ lines, name, paint }) {
-  const style = state.diffStyle.value;
+function Lines({ lines, name, paint, side }) {
+  const style = side ? side : state.diffStyle.value;
   const pairs = useMemo(() => (style === "split" ? sideBySide(lines) : null), [lines, style]);
   if (pairs) {
     const seen = pairs.slice(0, MOST_PLAIN / 2);
@@ -230,16 +231,25 @@ function Lines({ lines, name, paint }) {
         class="quiet">The first ${number(seen.length)} lines are side by side; Unified shows all ${number(lines.length)}.</p>`}
     </div>`;
   }
-  const about = { role: "region", tabIndex: "0", "aria-label": `Changes of ${plain(name)}` };
+  const about = {
+    role: "region",
+    tabIndex: "0",
+    "aria-label": `${side ? "Content" : "Changes"} of ${plain(name)}`,
+  };
   if (lines.length > MOST_PLAIN)
     return html`<${Rows} ...${about} class="code far" count=${lines.length} height=${LINE}
-      extra=${20} draw=${(index) => html`<${Line} line=${lines[index]} paint=${paint} />`} />`;
+      extra=${20} draw=${(index) => html`<${Line} line=${lines[index]} side=${side} paint=${paint}
+        />`} />`;
   return html`<div class="code" ...${about}>${lines.map((line, at) => html`<${Line} key=${at}
-    line=${line} paint=${paint} />`)}</div>`;
+    line=${line} side=${side} paint=${paint} />`)}</div>`;
 }
 
-/** Shows lines, all of them or the first; with words marked and colours, once those are there. */
-function Shown({ diff, name }) {
+/**
+ * Shows lines, all of them or the first; with words marked and colours, once those are there.
+ *
+ * With a `side` they are no changes, but what one file says.
+ */
+export function Shown({ diff, name, side }) {
   const [all, setAll] = useState(false);
   const [paint, painted] = useState(0);
   const isMuch = diff.lines.length > MOST_LINES && !all;
@@ -268,7 +278,7 @@ function Shown({ diff, name }) {
       <strong>There are characters here that cannot be seen${turned ?
       ", and some that turn text around" :
       ""}.</strong> They are shown as marks: it may read otherwise in an editor.<//>`}
-    <${Lines} lines=${lines} name=${name} paint=${paint} />
+    <${Lines} lines=${lines} name=${name} paint=${paint} side=${side} />
     ${isMuch && html`<div class="bar">
       <span>The first ${FIRST_LINES} of ${number(diff.lines.length)} lines.</span><${Button}
       onClick=${() => setAll(true)}>Show all<//></div>`}`;
@@ -352,7 +362,7 @@ export function Diff({ change, from, to, isTurned = false }) {
   return html`<${Shown} diff=${diff} name=${change.name} />`;
 }
 
-const MOST_PICTURE = 10 << 20;
+export const MOST_PICTURE = 10 << 20;
 const MAGIC = [
   ["image/png", [0x89, 0x50, 0x4e, 0x47]],
   ["image/jpeg", [0xff, 0xd8, 0xff]],
@@ -360,25 +370,29 @@ const MAGIC = [
   ["image/webp", [0x52, 0x49, 0x46, 0x46]],
 ];
 
-/** A picture, if its first bytes say that it is one: never what its name says alone. */
+/** What kind of picture bytes are, by the first of them: never what a name says alone. */
+export function pictureType(bytes) {
+  const first = new Uint8Array(bytes, 0, Math.min(4, bytes.byteLength));
+  return MAGIC.find(([, magic]) => magic.every((byte, index) => first[index] === byte))?.[0];
+}
+
+/** Bytes as a picture; `alt` says what it is. */
+export function Drawn({ bytes, type, alt }) {
+  const url = useMemo(() => URL.createObjectURL(new Blob([bytes], { type })), [bytes, type]);
+  useEffect(() => () => URL.revokeObjectURL(url), [url]);
+  return html`<img ref=${(image) => image && image.src !== url && (image.src = url)} alt=${alt} />`;
+}
+
 function Picture({ change, at, words }) {
   const { namespace } = state.route.value;
-  const answer = useAnswer(
-    async (stop) => {
-      const bytes = await namespaceOf(namespace).bytes(fileOf(change), at, stop);
-      const first = new Uint8Array(bytes, 0, Math.min(4, bytes.byteLength));
-      const type = MAGIC.find(([, magic]) =>
-        magic.every((byte, index) => first[index] === byte),
-      )?.[0];
-      return type ? URL.createObjectURL(new Blob([bytes], { type })) : null;
-    },
+  const { value, failure } = useAnswer(
+    (stop) => namespaceOf(namespace).bytes(fileOf(change), at, { signal: stop }),
     [namespace, change, at],
   );
-  useEffect(() => () => answer.value && URL.revokeObjectURL(answer.value), [answer.value]);
-  const draw = (image) => image && (image.src = answer.value);
-  if (answer.failure) return html`<p class="quiet">The picture ${words} could not be read.</p>`;
-  if (answer.value === undefined) return html`<${Waiting} />`;
-  return html`<figure>${answer.value ? html`<img ref=${draw}
+  if (failure) return html`<p class="quiet">The picture ${words} could not be read.</p>`;
+  if (!value) return html`<${Waiting} />`;
+  const type = pictureType(value);
+  return html`<figure>${type ? html`<${Drawn} bytes=${value} type=${type}
     alt=${`${plain(change.name)} ${words}`} />` : html`<p
     class="quiet">Not a picture, whatever its name says.</p>`}<figcaption class="quiet">${words}
     </figcaption></figure>`;

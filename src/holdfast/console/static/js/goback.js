@@ -17,6 +17,7 @@ import {
   useKeys,
   useTitle,
 } from "./parts.js";
+import { filesAt, placeNamed, storeAt } from "./places.js";
 import * as state from "./state.js";
 import { PLANES, many, number, plain, total } from "./text.js";
 
@@ -41,7 +42,7 @@ const pathOf = (change) => (change.plane === "files" ? change.name.replace(/(?<=
  * Names are literal, but that of a folder stands for what is below it: what is not ticked there is
  * left out by name. What is not listed goes with the box of its plane.
  */
-export function choiceOf(changes, off, counts) {
+function choiceOf(changes, off, counts, only) {
   if (!off.size) return null;
   const ticked = changes.filter((change) => !off.has(keyOf(change)));
   const left = changes.filter((change) => off.has(keyOf(change)));
@@ -59,6 +60,7 @@ export function choiceOf(changes, off, counts) {
     );
     return { names: ticked.map(nameOf), ...(below.length && { except: below.map(nameOf) }) };
   }
+  if (only) return { names: [only], except: spared.map(nameOf) };
   const planes = PLANES.map(([plane]) => plane).filter(
     (plane) => unlisted.includes(plane) || ticked.some((change) => change.plane === plane),
   );
@@ -99,7 +101,8 @@ function sumsOf(changes, off, counts) {
   return sums;
 }
 
-const sameChanges = (some, others) => {
+/** Those of `others` that are not among some changes, or not as they were. */
+export const newChanges = (some, others) => {
   const mark = (change) =>
     `${keyOf(change)}\0${change.change}\0${change.old_bytes}\0${change.new_bytes}`;
   const known = new Set(some.map(mark));
@@ -108,27 +111,55 @@ const sameChanges = (some, others) => {
 
 const sumOf = (counts) => Object.values(counts ?? {}).reduce((sum, each) => sum + total(each), 0);
 
+/** The one thing that an address says to bring back; null for everything. */
+function readOnly(query) {
+  try {
+    const { plane, name, name_b64: bytes, namespace, key } = JSON.parse(query.get("only"));
+    const some = { plane, name, name_b64: bytes, namespace, key };
+    const isText = Object.values(some).every(
+      (each) => each === undefined || typeof each === "string",
+    );
+    if (bytes !== undefined) atob(bytes);
+    return isText && PLANES.some(([each]) => each === plane) ? some : null;
+  } catch {
+    return null;
+  }
+}
+
 /** Asks what would change, and for whatever else the page says. */
-async function look(namespace, id, before) {
+async function look(namespace, id, before, only) {
   const asked = namespaceOf(namespace);
   const [target, standing, tasks, dry, failed] = await Promise.all([
     asked.snapshot(id),
     asked.status(),
     asked.running(),
-    asked.restore(id, { dry_run: true, limit: LISTED }),
+    asked.restore(id, { ...chosenAlone(only), dry_run: true, limit: LISTED }),
     before ? asked.snapshot(before).catch(() => null) : null,
   ]);
   const at = standing.position ? await asked.snapshot(standing.position).catch(() => null) : null;
   return { target, standing, at, tasks: tasks.tasks, dry, failed };
 }
 
+const chosenAlone = (only) => only && { names: [only] };
+
 export function GoBack() {
   const { namespace, id, query } = state.route.value;
   const before = query.get("before");
+  const only = readOnly(query);
   const heading = useRef(null);
-  const answer = useAnswer(() => look(namespace, id, before), [namespace, id, before]);
+  const answer = useAnswer(
+    () => look(namespace, id, before, only),
+    [namespace, id, before, query.get("only")],
+  );
   const [kept, setKept] = useState(null); // What was seen before somebody else changed something.
-  const cancel = () => state.go(state.to(["n", namespace, "timeline"], { sel: before ?? id }));
+  const cancel = () =>
+    state.go(
+      only?.plane === "files"
+        ? filesAt(namespace, placeNamed(only), { show: "history" })
+        : only?.plane === "store"
+          ? storeAt(namespace, [only.namespace, only.key], { show: "history" })
+          : state.to(["n", namespace, "timeline"], { sel: before ?? id }),
+    );
   useTitle("Go back");
   if (answer.failure) {
     return html`<div class="goback"><header class="head"><h1 tabIndex="-1"
@@ -138,11 +169,11 @@ export function GoBack() {
         onClick=${cancel}>Timeline<//></p></div></div>`;
   }
   if (!answer.value) return html`<${Waiting} what="Looking what would change…" />`;
-  return html`<${Preview} seen=${answer.value} kept=${kept} cancel=${cancel}
+  return html`<${Preview} seen=${answer.value} kept=${kept} cancel=${cancel} only=${only}
     again=${(what) => (setKept(what), answer.again())} />`;
 }
 
-function Preview({ seen, kept, again, cancel }) {
+function Preview({ seen, kept, again, cancel, only }) {
   const { target, dry, failed, standing } = seen;
   const { namespace } = state.route.value;
   const { changes } = dry;
@@ -182,13 +213,13 @@ function Preview({ seen, kept, again, cancel }) {
     setBusy(true);
     setWrong(null);
     const asked = namespaceOf(namespace);
-    const choice = choiceOf(changes, off, counts);
+    const choice = choiceOf(changes, off, counts, only) ?? chosenAlone(only);
     let isSent = false;
     try {
       // What is there may have changed since it was looked at, in no snapshot yet: look once more.
       const now = await asked.restore(id(target), { ...choice, dry_run: true, limit: LISTED });
       const ticked = changes.filter((change) => !off.has(keyOf(change)));
-      const fresh = dry.truncated ? [] : sameChanges(ticked, now.changes);
+      const fresh = dry.truncated ? [] : newChanges(ticked, now.changes);
       if (fresh.length || sumOf(now.counts) !== left)
         return again({
           off,
@@ -208,9 +239,9 @@ function Preview({ seen, kept, again, cancel }) {
       setBusy(false);
       if (failure.code === "head_moved") {
         const now = await asked
-          .restore(id(target), { dry_run: true, limit: LISTED })
+          .restore(id(target), { ...chosenAlone(only), dry_run: true, limit: LISTED })
           .catch(() => null);
-        const fresh = now ? sameChanges(changes, now.changes) : [];
+        const fresh = now ? newChanges(changes, now.changes) : [];
         return again({ off, reason, fresh, count: Math.max(fresh.length, 1) });
       }
       const isRefused = failure.status >= 400 && failure.status < 500;
@@ -244,7 +275,10 @@ function Preview({ seen, kept, again, cancel }) {
       onChange=${() => turn(keys, !isAll)} /></label>`;
   };
 
-  const title = failed
+  const title = only
+    ? html`Bring back “<bdi><${Said} text=${only.name ?? changes[0]?.name ?? only.key ?? ""} />
+      </bdi>”`
+    : failed
     ? html`Go back to before “<bdi><${Said} text=${titleOf(failed, find)} /></bdi>”`
     : target.label
       ? html`Go back to “<bdi><${Said} text=${target.label} /></bdi>”`
@@ -273,7 +307,9 @@ function Preview({ seen, kept, again, cancel }) {
   }
   return html`<div class="goback">
     <header class="head"><h1 tabIndex="-1" ref=${heading}>${title}</h1>
-      <p class="quiet">This is exactly what will change. Untick what should stay as it is.</p>
+      <p class="quiet">This is exactly what will change. ${only ? html`Everything else stays. <a
+        href=${state.to(["n", namespace, "goback", id(target)])}>Go back with all of it</a>` :
+        "Untick what should stay as it is."}</p>
       <${Ends} old=${null} now=${target} words=${exact} /></header>
     <div class="warnings"><${Warnings} seen=${seen} kept=${kept} wrong=${wrong} /></div>
     <div class=${`halves ${chosen ? "opened" : ""}`}>
@@ -283,9 +319,7 @@ function Preview({ seen, kept, again, cancel }) {
         () => choose(null) : null} />
     </div>
     <footer class="confirm">
-      <p class="sums" role="status"><span><b class="added">${number(sums.added)}
-        </b> come back</span> <span><b class="changed">${number(sums.changed)}
-        </b> change</span> <span><b class="removed">${number(sums.removed)}</b> go away</span></p>
+      <${Sums} sums=${sums} />
       <input type="text" value=${reason} maxlength=${LONGEST_REASON}
         placeholder="Why? It is kept in the history" aria-label="Why? It is kept in the history"
         onInput=${(event) => setReason(event.currentTarget.value)} />
@@ -299,8 +333,12 @@ function Preview({ seen, kept, again, cancel }) {
 
 const id = (snapshot) => snapshot.snapshot_id;
 
+export const Sums = ({ sums }) => html`<p class="sums" role="status"><span><b class="added">
+  ${number(sums.added)}</b> come back</span> <span><b class="changed">${number(sums.changed)}
+  </b> change</span> <span><b class="removed">${number(sums.removed)}</b> go away</span></p>`;
+
 /** A restore whose answer did not come: what is there now says whether it was done. */
-const Unheard = ({ failure }) =>
+export const Unheard = ({ failure }) =>
   failure &&
   html`<${Note} tone="bad" icon="warn" role="alert">
     <strong>It is not known whether it was done.</strong> <${Said} text=${failure.message}

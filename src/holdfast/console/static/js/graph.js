@@ -284,29 +284,3 @@ export function NowRow({ known, height, isChosen, choose }) {
       ${number(known.pending.count)}${known.pending.more ? "+" : ""}</span></span>`}
   </div>`;
 }
-
-/** Namespaces in the order in which they are shown: forks below what they were made from. */
-export function asTree(namespaces) {
-  const children = new Map();
-  const names = new Set(namespaces.map((each) => each.name));
-  for (const each of namespaces) {
-    const above =
-      names.has(each.forked_from) && each.forked_from !== each.name ? each.forked_from : null;
-    if (!children.has(above)) children.set(above, []);
-    children.get(above).push(each);
-  }
-  const rows = [];
-  const seen = new Set();
-  const add = (above, depth) => {
-    for (const each of children.get(above) ?? []) {
-      if (seen.has(each.name)) continue;
-      seen.add(each.name);
-      rows.push({ ...each, depth: Math.min(depth, 3) });
-      add(each.name, depth + 1);
-    }
-  };
-  add(null, 0);
-  // Whoever was forked in a circle, by names that were given again, stands at the end.
-  for (const each of namespaces) if (!seen.has(each.name)) rows.push({ ...each, depth: 0 });
-  return rows;
-}

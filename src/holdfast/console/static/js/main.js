@@ -4,8 +4,6 @@ import { html, render, useEffect, useState, signal } from "../vendor/preact.js";
 import { Button, Mark, Name, Said, Waiting, useKeys } from "./parts.js";
 import * as state from "./state.js";
 import { bytes, many, plain, time } from "./text.js";
-import { Timeline } from "./timeline.js";
-import { asTree } from "./graph.js";
 
 // Screens and parts that are loaded when they are first needed
 
@@ -16,7 +14,13 @@ const LATER = {
   live: () => import("./live.js"),
   namespaces: () => import("./namespaces.js"),
   compare: () => import("./compare.js"),
+  files: () => import("./files.js"),
+  store: () => import("./store.js"),
+  tasks: () => import("./tasks.js"),
+  undo: () => import("./undo.js"),
   signin: () => import("./signin.js"),
+  // What it imports is asked for with it.
+  timeline: () => (import("./graph.js"), import("./timeline.js")),
 };
 const loaded = signal({});
 const broken = signal(null);
@@ -55,7 +59,7 @@ const IN_RAIL = 200;
 
 function Rail({ isOpen, close }) {
   const { namespace } = state.route.value;
-  const all = asTree(state.overview.value?.namespaces ?? []);
+  const all = state.asTree(state.overview.value?.namespaces ?? []);
   const listed = all.slice(0, IN_RAIL);
   if (namespace && !listed.some((each) => each.name === namespace))
     listed.unshift({ name: namespace, depth: 0 });
@@ -104,6 +108,13 @@ function Foot() {
   </div>`;
 }
 
+const TABS = [
+  ["timeline", "Timeline"],
+  ["files", "Files"],
+  ["store", "Store"],
+  ["tasks", "Tasks"],
+];
+
 function Top({ openMenu }) {
   const { namespace, screen } = state.route.value;
   const known = state.timeline.value;
@@ -117,8 +128,9 @@ function Top({ openMenu }) {
       namespace === undefined
         ? html`<h1>Namespaces</h1>`
         : html`<h1><${Name} text=${namespace} most="40" /></h1>
-      <nav class="tabs" aria-label="Screens"><a href=${state.to(["n", namespace, "timeline"])}
-        aria-current=${screen === "timeline" ? "page" : undefined}>Timeline</a></nav>
+      <nav class="tabs" aria-label="Screens">${TABS.map(([each, words]) => html`<a
+        href=${state.to(["n", namespace, each])} aria-current=${screen === each ? "page" :
+        undefined}>${words}</a>`)}</nav>
       ${facts && html`<span class="facts">${many(known.entries, "entry",
         "entries")} · ${bytes(known.size)}${known.total !== null && known.total !== undefined ?
         ` · ${many(known.total, "snapshot")}` : ""}</span>`}`
@@ -161,7 +173,20 @@ function Toast({ each }) {
   </div>`;
 }
 
-// Which screen
+// Which screen: of one thing that the address names, or of the whole namespace
+
+const PAGES = {
+  snapshot: ["details", "Snapshot"],
+  compare: ["compare", "Compare"],
+  goback: ["goback", "GoBack"],
+  undo: ["undo", "UndoTask"],
+};
+const WHOLE = {
+  files: ["files", "Files"],
+  store: ["store", "Store"],
+  tasks: ["tasks", "Tasks"],
+};
+const WITHOUT_TOP = ["goback", "undo"];
 
 function Screen() {
   const { screen, namespace, id } = state.route.value;
@@ -170,7 +195,7 @@ function Screen() {
       class="mono"><${Said} text=${broken.value.message} /></p><${Button}
       onClick=${() => location.reload()}>Reload<//></div>`;
   if (screen === "namespaces") {
-    const page = later("namespaces");
+    const page = later(screen);
     return page ? html`<${page.Namespaces} />` : html`<${Waiting} />`;
   }
   if (namespace !== undefined && !state.canWork.value) {
@@ -179,16 +204,16 @@ function Screen() {
       href=${state.to([], { key: "add" })}>Add a key</a></p></div>`;
   }
   if (screen === "timeline") {
+    const page = later(screen);
     const details = later("details");
-    return html`<${Timeline} key=${namespace} Details=${details?.Details} />`;
-  }
-  const modules = { snapshot: "details", compare: "compare", goback: "goback" };
-  const names = { snapshot: "Snapshot", compare: "Compare", goback: "GoBack" };
-  if (modules[screen] && id) {
-    const page = later(modules[screen]);
     return page
-      ? html`<${page[names[screen]]} key=${`${namespace} ${id}`} />`
+      ? html`<${page.Timeline} key=${namespace} Details=${details?.Details} />`
       : html`<${Waiting} />`;
+  }
+  const [module, name] = (id ? PAGES : WHOLE)[screen] ?? [];
+  if (module) {
+    const page = later(module);
+    return page ? html`<${page[name]} key=${`${namespace} ${id ?? ""}`} />` : html`<${Waiting} />`;
   }
   return html`<div class="empty"><h2>There is no such page</h2><p><a
     href=${state.to()}>All namespaces</a></p></div>`;
@@ -221,7 +246,7 @@ function Frame() {
       onClick=${() => document.getElementById("main").focus()}>To the content</button>
     <${Rail} isOpen=${menu} close=${() => setMenu(false)} />
     ${menu && html`<div class="veil" onClick=${() => setMenu(false)}></div>`}
-    ${screen !== "goback" && html`<${Top} openMenu=${() => setMenu(!menu)} />`}
+    ${!WITHOUT_TOP.includes(screen) && html`<${Top} openMenu=${() => setMenu(!menu)} />`}
     <main id="main" tabIndex="-1"><${Screen} /></main>
     ${acts && html`<${acts.Asked} />`}
     <${Toasts} />
@@ -261,6 +286,10 @@ document.addEventListener("click", (event) => {
   event.preventDefault();
   state.go(link.href);
 });
+
+// The screen is loaded while the server is asked who is here.
+const { screen, id } = state.route.value;
+later((id ? PAGES : WHOLE)[screen]?.[0] ?? (screen === "timeline" ? screen : "namespaces"));
 
 const place = document.getElementById("app");
 place.replaceChildren();

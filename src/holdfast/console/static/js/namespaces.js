@@ -15,7 +15,6 @@ import {
 } from "./parts.js";
 import { KeyForm } from "./signin.js";
 import * as state from "./state.js";
-import { asTree } from "./graph.js";
 import { bytes, many, number, plain } from "./text.js";
 
 const SHOWN = 500;
@@ -76,7 +75,7 @@ const WHAT = {
 function arranged(namespaces, filter, [by, way]) {
   const sought = filter.trim().toLowerCase();
   const kept = namespaces.filter((each) => each.name.toLowerCase().includes(sought));
-  if (by === "name" && way > 0) return asTree(kept);
+  if (by === "name" && way > 0) return state.asTree(kept);
   const value = COLUMNS.find(([name]) => name === by)[2];
   const compared = (one, other) =>
     value(one) < value(other) ? -1 : value(one) > value(other) ? 1 : 0;
@@ -118,17 +117,18 @@ function Cell({ row, name }) {
       <${Name} text=${row.name} most="60" /></a>${row.forked_from && html` <span
       class="dim">from <${Name} text=${row.forked_from} most="40" /></span>`}`;
   if (name === "now")
-    return html`${tasks > 0 && html`<${Chip} tone="live" icon="play">${row.running ? html`<bdi>
-      <${Said} text=${row.running.name} /></bdi>${tasks > 1 ? ` and ${tasks - 1} more` : ""}` :
-      `${many(tasks, "task")} running`}<//>`} <span class="quiet">${row.dirty ?
-      "changes not in a snapshot yet" : tasks ? "" : "all kept"}</span>`;
+    return html`<span class="cell">${tasks > 0 && html`<${Chip} tone="live" icon="play">
+      ${row.running ? html`<bdi><${Said} text=${row.running.name} /></bdi>${tasks > 1 ?
+      ` and ${tasks - 1} more` : ""}` : `${many(tasks, "task")} running`}<//>`}<span class="quiet"
+      title=${row.dirty ? "There are changes that are in no snapshot yet" : undefined}>${row.dirty ?
+      "not all kept" : "all kept"}</span></span>`;
   if (name === "snapshots") return number(row.snapshots ?? 0);
   if (name === "latest")
     return (
       row.latest &&
-      html`<${Moment} at=${row.latest.created_at} long /> <span class="quiet"><bdi><${Said}
-        text=${row.latest.label ?? row.latest.kind} /></bdi></span> <span class="dim"><bdi><${Said}
-        text=${row.latest.actor ?? ""} /></bdi></span>`
+      html`<span class="cell"><${Moment} at=${row.latest.created_at} short /><span
+        class="clip quiet"><bdi><${Said} text=${row.latest.label ?? row.latest.kind} /></bdi></span>
+        <span class="clip dim"><bdi><${Said} text=${row.latest.actor ?? ""} /></bdi></span></span>`
     );
   if (name === "entries")
     return html`${number(row.entries ?? 0)} <span class="dim">${bytes(row.size_bytes)}</span>`;

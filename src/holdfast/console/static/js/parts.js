@@ -2,7 +2,7 @@
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
 import { letters, say, tell } from "./state.js";
-import { cut, exact, marked, moment, plain, time } from "./text.js";
+import { cut, exact, marked, moment, plain, shortly, time } from "./text.js";
 
 export { html };
 
@@ -77,8 +77,9 @@ export const Chip = ({ tone = "plain", icon, title, children }) =>
     >${icon && html`<${Icon} name=${icon} size="12" />`}<span class="chip-text">${children}</span>
       </span>`;
 
-export const Moment = ({ at, long }) =>
-  html`<time dateTime=${at} title=${exact(at)}>${long ? moment(at) : time(at)}</time>`;
+export const Moment = ({ at, long, short }) =>
+  html`<time dateTime=${at} title=${exact(at)}>${short ? shortly(at) : long ? moment(at) :
+    time(at)}</time>`;
 
 /** A key to press, shown where single letters are on. */
 export const Kbd = ({ name }) =>
@@ -222,20 +223,27 @@ export function useTitle(title, heading) {
   useEffect(() => heading?.current?.focus({ preventScroll: true }), []);
 }
 
-/** What an asynchronous question answers: `{value, failure, again}`; asked anew when `deps` change. */
-export function useAnswer(ask, deps) {
+/**
+ * What an asynchronous question answers: `{value, failure, again}`; asked anew when `deps` change.
+ *
+ * Where `turn` alone changes, the answer that is there stays until the next one has come.
+ */
+export function useAnswer(ask, deps, turn) {
   const [got, put] = useState({});
-  const [turn, again] = useState(0);
+  const [tries, again] = useState(0);
+  const of = useRef([]);
   useEffect(() => {
     const stop = new AbortController();
-    put({});
+    const key = [...deps, tries];
+    if (key.length !== of.current.length || key.some((each, at) => each !== of.current[at])) put({});
+    of.current = key;
     Promise.resolve(ask(stop.signal)).then(
       (value) => !stop.signal.aborted && put({ value }),
       (failure) => !stop.signal.aborted && put({ failure }),
     );
     return () => stop.abort();
-  }, [...deps, turn]);
-  return { ...got, again: () => again(turn + 1) };
+  }, [...deps, tries, turn]);
+  return { ...got, again: () => again(tries + 1) };
 }
 
 /**

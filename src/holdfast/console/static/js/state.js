@@ -218,7 +218,38 @@ async function everyNamespace(workspace) {
   }
 }
 
-/** The timeline of the namespace that is open: `rows` newest first, as far as they were asked for. */
+/** Namespaces in the order in which they are shown: forks below what they were made from. */
+export function asTree(namespaces) {
+  const children = new Map();
+  const names = new Set(namespaces.map((each) => each.name));
+  for (const each of namespaces) {
+    const above =
+      names.has(each.forked_from) && each.forked_from !== each.name ? each.forked_from : null;
+    if (!children.has(above)) children.set(above, []);
+    children.get(above).push(each);
+  }
+  const rows = [];
+  const seen = new Set();
+  const add = (above, depth) => {
+    for (const each of children.get(above) ?? []) {
+      if (seen.has(each.name)) continue;
+      seen.add(each.name);
+      rows.push({ ...each, depth: Math.min(depth, 3) });
+      add(each.name, depth + 1);
+    }
+  };
+  add(null, 0);
+  // Whoever was forked in a circle, by names that were given again, stands at the end.
+  for (const each of namespaces) if (!seen.has(each.name)) rows.push({ ...each, depth: 0 });
+  return rows;
+}
+
+/**
+ * The timeline of the namespace that is open: `rows` newest first, as far as they were asked for.
+ *
+ * Of what comes after those, `ahead` has some that somebody jumped to: `rows`, of which the first is
+ * about the one with the index `from` of all.
+ */
 export const timeline = signal(null);
 const PAGE = 100;
 let asking = null;
@@ -281,8 +312,11 @@ async function askAnew() {
     const isNext =
       page.has_more && timeline.value.rows.some((row) => row.snapshot_id === last.snapshot_id);
     const older = isNext ? timeline.value.rows.filter((row) => row.number < last.number) : [];
+    const came = page.snapshots.length + older.length - timeline.value.rows.length;
+    const { ahead } = timeline.value;
     put({
       rows: [...page.snapshots, ...older],
+      ahead: ahead && isNext ? { ...ahead, from: ahead.from + came } : null,
       hasMore: older.length ? timeline.value.hasMore : page.has_more,
       total: page.total ?? null,
       dirty: page.dirty,
@@ -329,6 +363,37 @@ async function lookAtPending(asked, namespace, stop) {
   const page = await asked.diff({ limit: MOST_PENDING }, stop);
   if (isOpen(namespace))
     put({ pending: { count: page.changes.length, more: page.truncated, changes: page.changes } });
+}
+
+const AHEAD = 120;
+let looking = null;
+
+/**
+ * Asks for the rows from about an index on, long before those between them are there.
+ *
+ * Where a snapshot is that far down, its number tells: those that are gone are taken to be spread
+ * evenly.
+ */
+export async function lookAhead(from) {
+  const { namespace, rows, ahead, total } = timeline.value ?? {};
+  if (!rows?.length || !total || total <= rows.length) return;
+  if (ahead && from >= ahead.from && from + AHEAD / 2 <= ahead.from + ahead.rows.length) return;
+  if (looking?.from === from) return;
+  looking?.stop.abort();
+  const own = (looking = { from, stop: new AbortController() });
+  const last = rows.at(-1).number;
+  const share = (from - rows.length + 1) / (total - rows.length);
+  const before = Math.max(1, Math.round(last - (last - 1) * share)) + 1;
+  try {
+    const page = await api
+      .namespaceOf(namespace)
+      .timeline({ limit: AHEAD, before }, own.stop.signal);
+    if (isOpen(namespace) && looking === own) put({ ahead: { from, rows: page.snapshots } });
+  } catch {
+    // What is between will come, too, and says what failed.
+  } finally {
+    if (looking === own) looking = null;
+  }
 }
 
 let wanted = 0;

@@ -118,6 +118,9 @@ const whole = new Intl.DateTimeFormat("en", {
 const near = new Intl.DateTimeFormat("en", { weekday: "long", day: "numeric", month: "long" });
 const far = new Intl.DateTimeFormat("en", { day: "numeric", month: "long", year: "numeric" });
 
+const brief = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" });
+const dated = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
+
 const midnight = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
 
 export const time = (instant) => clock.format(new Date(instant));
@@ -140,6 +143,16 @@ function dayNamed(date, ago) {
 }
 
 export const moment = (instant) => `${day(instant)} ${time(instant)}`;
+
+/** The same in a narrow column: `13 Nov 15:22`, and of other years the day alone. */
+export function shortly(instant, now = new Date()) {
+  const date = new Date(instant);
+  const ago = Math.round((midnight(now) - midnight(date)) / 86400000);
+  if (ago === 0 || ago === 1) return moment(instant);
+  return date.getFullYear() === now.getFullYear()
+    ? `${brief.format(date)} ${time(instant)}`
+    : dated.format(date);
+}
 
 /** Says an instant exactly: here, and in UTC. */
 export const exact = (instant) =>

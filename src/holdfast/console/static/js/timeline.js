@@ -20,6 +20,9 @@ const ROW = 34;
 const ROW_TOUCH = 48;
 const NOW = "now";
 const NONE = [];
+const FAR = 200; // Places beyond what is there: so far away, one does not wait for all between.
+const IN_SIGHT = 80;
+const PASSED = { lane: 0, isTrue: true, above: "solid", below: "solid" };
 
 // Searching: one box, of which some words mean something
 
@@ -207,9 +210,16 @@ export function Timeline({ Details }) {
     });
 
   const rows = (found ? found.rows : known?.rows) ?? NONE;
+  const ahead = found ? null : known?.ahead;
   const byId = useMemo(
-    () => new Map([...(known?.rows ?? NONE), ...rows].map((row) => [row.snapshot_id, row])),
-    [known?.rows, rows],
+    () =>
+      new Map(
+        [...(known?.rows ?? NONE), ...(ahead?.rows ?? NONE), ...rows].map((row) => [
+          row.snapshot_id,
+          row,
+        ]),
+      ),
+    [known?.rows, ahead, rows],
   );
   const find = (id) => byId.get(id);
   const { entries, places, options } = useMemo(
@@ -233,6 +243,15 @@ export function Timeline({ Details }) {
   const at = places.findIndex((place) => place.id === asked);
   const chosen = asked === NOW ? NOW : find(asked);
 
+  // What stands ahead of the rows that are there, by its place, and the other way round.
+  const beyond = (known?.rows.length ?? 0) - places.length;
+  const aheadAt = (index) => ahead?.rows[index + beyond - ahead.from];
+  const indexOf = (id) => {
+    const index = places.findIndex((place) => place.id === id);
+    const far = index < 0 && ahead ? ahead.rows.findIndex((row) => row.snapshot_id === id) : -1;
+    return far < 0 ? index : Math.max(places.length, far + ahead.from - beyond);
+  };
+
   // What was at the top of the window stays there when rows come in above it.
   const anchor = useRef({ id: null, offset: 0 });
   const note = () => {
@@ -241,8 +260,17 @@ export function Timeline({ Details }) {
     anchor.current =
       box.scrollTop < height
         ? { id: null }
-        : { id: places[first]?.id, offset: box.scrollTop - first * height };
+        : {
+            id: places[first]?.id ?? aheadAt(first)?.snapshot_id,
+            offset: box.scrollTop - first * height,
+          };
     if (box.scrollTop < height) fresh.value = 0;
+  };
+  const stay = () => {
+    const { id, offset } = anchor.current;
+    const index = id ? indexOf(id) : -1;
+    if (index >= 0) list.current.scrollTop = index * height + offset;
+    return index >= 0;
   };
   const head = known?.rows[0];
   useLayoutEffect(() => {
@@ -252,12 +280,15 @@ export function Timeline({ Details }) {
     if (before?.namespace !== namespace || head.number <= before.number || found) return;
     const came = known.rows.filter((row) => row.number > before.number).length;
     announce(came);
-    const { id, offset } = anchor.current;
-    const index = id ? places.findIndex((place) => place.id === id) : -1;
-    if (index < 0) return;
-    list.current.scrollTop = index * height + offset;
-    fresh.value += came;
+    if (stay()) fresh.value += came;
   }, [head?.number, namespace]);
+  useLayoutEffect(() => {
+    // Days and folds are not known before their rows are: who has jumped past them stays there.
+    if (list.current && ahead) stay();
+  }, [places.length]);
+  useLayoutEffect(() => {
+    if (list.current && ahead && !anchor.current.id) note();
+  }, [ahead]);
 
   const reveal = (index) => {
     const box = list.current;
@@ -315,8 +346,9 @@ export function Timeline({ Details }) {
   const unasked =
     found || !known?.hasMore ? 0 : Math.max(1, (known.total ?? 0) - known.rows.length);
   const reach = (last) => {
-    if (unasked && last > places.length - 60)
-      state.loadMore(Math.min(last + 200, known.rows.length + unasked));
+    if (!unasked || last <= places.length - 60) return;
+    if (last > places.length + FAR) state.lookAhead(Math.max(0, last - IN_SIGHT) + beyond);
+    state.loadMore(Math.min(last + 200, known.rows.length + unasked));
   };
   const isOpen = state.isPhone.value && chosenId.value && chosen;
   if (!known || known.namespace !== namespace) return html`<${Waiting} />`;
@@ -342,17 +374,22 @@ export function Timeline({ Details }) {
         onKeyDown=${onKeyDown} onScrollCapture=${note}
         draw=${(index) => {
           const place = places[index];
-          if (!place) return html`<div class="row unasked" role="presentation"></div>`;
+          const row = place ? null : aheadAt(index);
+          if (!place && !row) return html`<div class="row unasked" role="presentation"></div>`;
+          const pick = () => (
+            choose(place?.id ?? row.snapshot_id, { push: state.isPhone.value }),
+            list.current.focus({ preventScroll: true })
+          );
+          if (row)
+            return html`<${Row} entry=${{ ...PASSED, row, shape: shapeOf(row), day: dayOf(row) }}
+              find=${find} height=${height} isChosen=${row.snapshot_id === asked} choose=${pick}
+              open=${open} />`;
           if (place.day)
             return html`<div class="day" role="presentation"><${Lanes} entry=${place.entry}
               height=${height} /><span>${place.day}</span><span class="dim">${many(place.count,
               "snapshot")}${known.hasMore &&
               place.day === places.findLast((each) => each.day)?.day ? " or more" : ""}</span>
               </div>`;
-          const pick = () => (
-            choose(place.id, { push: state.isPhone.value }),
-            list.current.focus({ preventScroll: true })
-          );
           if (place.id === NOW)
             return html`<${NowRow} known=${known} height=${height} isChosen=${asked === NOW}
               choose=${pick} />`;

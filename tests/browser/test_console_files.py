@@ -1,0 +1,358 @@
+"""A person looks through files, store and tasks: now and then, and brings one thing back."""
+
+import re
+import struct
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.testing.servers import Server
+
+expect = pytest.importorskip("playwright.sync_api").expect
+
+PNG_START = b"\x89PNG\r\n\x1a\n"
+ROWS = 10_000
+WIDTHS = {
+    "wide": {"width": 1440, "height": 900},
+    "phone": {"width": 390, "height": 844},
+    "narrowest": {"width": 320, "height": 640},
+}
+MOST_ELEMENTS = 3_000
+
+
+def picture() -> bytes:
+    """Returns a picture of one pixel."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        end = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + end
+
+    header = struct.pack(">IIBBBBB", 1, 1, 8, 2, 0, 0, 0)
+    pixel = zlib.compress(b"\0\xff\0\0")
+    return PNG_START + chunk(b"IHDR", header) + chunk(b"IDAT", pixel) + chunk(b"IEND", b"")
+
+
+def test_one_version_of_one_file_comes_back_from_its_history(visit: Any, agent: Any) -> None:
+    agent.files.write("src/cart.py", "total = 1\n")
+    agent.files.write("src/x[1].py", "total = 1\n")
+    first = agent.snapshot("well")
+    agent.files.write("src/cart.py", "total = 2\n")
+    agent.files.write("src/x[1].py", "total = 2\n")
+    agent.snapshot("worse")
+    page, press = visit.page, visit.page.keyboard.press
+    visit.open("n", agent.name, "timeline")
+    visit.row("worse").wait_for()
+    # By keyboard alone: to the files, into the folder, to the file and its history.
+    press("g")
+    press("f")
+    expect(page.get_by_role("link", name="src/")).to_be_visible()
+    press("j")
+    expect(page.get_by_role("link", name="src/")).to_be_focused()
+    press("Enter")
+    expect(page.get_by_label("Files in src").get_by_role("link")).to_have_count(3)
+    page.get_by_role("link", name="cart.py").first.focus()
+    press("Enter")
+    expect(page.get_by_label("Content of src/cart.py")).to_have_text("total = 2\n")
+    # What an agent writes meanwhile shows.
+    agent.files.write("src/cart.py", "total = 33\n")
+    expect(page.get_by_label("Content of src/cart.py")).to_have_text("total = 33\n")
+    page.get_by_role("link", name="History", exact=True).focus()
+    press("Enter")
+    versions = page.locator(".steps > li")
+    expect(versions).to_have_text(
+        [re.compile("Not in a snapshot yet"), re.compile("#2 worse"), re.compile("#1 well")]
+    )
+    versions.nth(1).get_by_role("button").first.click()
+    expect(page.get_by_label("Changes of src/cart.py")).to_contain_text("total = 1")
+    page.get_by_label("Compare with").select_option("now")
+    expect(page.get_by_label("Changes of src/cart.py")).to_contain_text("total = 33")
+    versions.nth(2).get_by_role("button").first.click()
+    page.get_by_role("link", name="Bring back this version…").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("Bring back “src/cart.py”")
+    expect(page.locator(".sums")).to_have_text("0 come back 1 change 0 go away")
+    press("Escape")
+    expect(versions).to_have_count(3)
+    visit.move(f"n/{agent.name}/files?path=src/cart.py&at={first.id}")
+    expect(page.get_by_label("Content of src/cart.py")).to_have_text("total = 1\n")
+    expect(page.get_by_text("As it was at")).to_be_visible()
+    page.get_by_role("link", name="Bring it back…").click()
+    expect(page.locator(".sums")).to_have_text("0 come back 1 change 0 go away")
+    press("Control+Enter")
+    expect(page.get_by_role("status").filter(has_text="1 change, verified.")).to_be_visible()
+    assert agent.files.read("src/cart.py") == b"total = 1\n"
+    assert agent.files.read("src/x[1].py") == b"total = 2\n"
+
+
+def test_a_file_that_is_gone_comes_back_from_its_history(visit: Any, agent: Any) -> None:
+    agent.files.write("gone.txt", "was here\n")
+    agent.files.write("other.txt", "1\n")
+    agent.snapshot("well")
+    agent.files.delete("gone.txt")
+    agent.files.write("other.txt", "2\n")
+    agent.snapshot("worse")
+    page = visit.page
+    visit.open("n", agent.name, "files?path=gone.txt")
+    expect(page.get_by_text("It is not there now")).to_be_visible()
+    page.get_by_role("link", name="What happened to it").click()
+    page.locator(".steps > li").first.get_by_role("button").first.click()
+    page.get_by_role("link", name="Bring back the version before…").click()
+    expect(page.locator(".sums")).to_have_text("1 come back 0 change 0 go away")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("status").filter(has_text="1 change, verified.")).to_be_visible()
+    assert agent.files.read("gone.txt") == b"was here\n"
+    assert agent.files.read("other.txt") == b"2\n"
+
+
+def test_the_bytes_of_a_file_say_how_it_is_shown(visit: Any, agent: Any) -> None:
+    agent.files.write("real.png", picture())
+    agent.files.write("fake.png", "<svg onload=alert(1)>")
+    agent.files.write("prog", b"\x7fELF" + bytes(100))
+    agent.files.write("big.csv", "".join(f"{n},{n}\n" for n in range(120_000)))
+    agent.files.write_many([(f"many/{n:04}.txt", b"x") for n in range(1_200)])
+    page = visit.page
+    visit.open("n", agent.name, "files?path=real.png")
+    assert page.get_by_role("img", name="real.png").evaluate("i => i.decode().then(() => i.width)")
+    visit.move(f"n/{agent.name}/files?path=fake.png")
+    expect(page.get_by_label("Content of fake.png")).to_have_text("<svg onload=alert(1)>\n")
+    visit.move(f"n/{agent.name}/files?path=prog")
+    expect(page.get_by_text("This is an ELF program: 104 bytes.")).to_be_visible()
+    visit.move(f"n/{agent.name}/files?path=big.csv")
+    expect(page.get_by_text("The first 200 lines of 1.4 MB.")).to_be_visible()
+    page.get_by_role("button", name="Load anyway").click()
+    page.get_by_role("button", name="Show all").click()
+    expect(page.get_by_label("Content of big.csv")).to_contain_text("0,0")
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download big.csv").click()
+    assert download.value.path().stat().st_size == len(agent.files.read("big.csv"))
+    # A long folder comes in pages as one goes down, and a name is found wherever it lies.
+    visit.move(f"n/{agent.name}/files?path=many/")
+    box = page.get_by_label("Files in many")
+    expect(box.get_by_role("link", name="0001.txt")).to_be_visible()
+    for _ in range(3):
+        box.evaluate("box => { box.scrollTop = box.scrollHeight }")
+        page.wait_for_timeout(50)
+        box.evaluate("box => { box.scrollTop = box.scrollHeight }")
+    expect(box.get_by_role("link", name="1199.txt")).to_be_visible()
+    page.get_by_label("Find files by name").fill("0777")
+    expect(page.get_by_role("link", name="many/0777.txt")).to_be_visible()
+    assert page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
+
+
+def test_one_key_of_the_store_comes_back(visit: Any, agent: Any) -> None:
+    agent.store.set("state", "plan", {"step": 1, "of": [{"name": n} for n in range(200)]})
+    agent.store.set("state", "other", 1)
+    agent.store.set("", "", "a key without a name")
+    first = agent.snapshot("well")
+    agent.store.set("state", "plan", {"step": 2})
+    agent.store.set("state", "other", 2)
+    agent.snapshot("worse")
+    page = visit.page
+    visit.open("n", agent.name, "store")
+    page.get_by_role("link", name="without a name").click()
+    page.get_by_label("Keys of").get_by_role("link", name="without a name").click()
+    expect(page.get_by_label("Value of /")).to_contain_text("a key without a name")
+    page.get_by_role("navigation", name="Store").get_by_role("link", name="Store").click()
+    page.get_by_role("link", name="state").click()
+    page.get_by_role("link", name="plan").click()
+    value = page.get_by_label("Value of state/plan")
+    expect(value).to_contain_text("step2")
+    page.get_by_role("button", name="At now").click()
+    page.get_by_label("Number or words").fill("#1")
+    page.get_by_role("button", name="#1 well").click()
+    expect(value).to_contain_text("step1")
+    value.get_by_role("button", name="200 items").click()
+    expect(value.get_by_role("button", name="100 more")).to_be_visible()
+    page.get_by_role("link", name="History", exact=True).click()
+    page.locator(".steps > li").last.get_by_role("button").first.click()
+    page.get_by_role("link", name="Bring back this version…").click()
+    expect(page.locator(".sums")).to_have_text("0 come back 1 change 0 go away")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_role("status").filter(has_text="1 change, verified.")).to_be_visible()
+    assert agent.store.get("state", "plan")["step"] == 1
+    assert agent.store.get("state", "other") == 2
+    assert first.number == 1
+
+
+def test_a_task_is_taken_back_alone_and_what_others_did_stays(visit: Any, agent: Any) -> None:
+    agent.files.write("a.txt", "1\n")
+    agent.files.write("b.txt", "1\n")
+    page = visit.page
+    visit.open("n", agent.name, "tasks")
+    expect(page.get_by_text("No tasks yet")).to_be_visible()
+    with agent.task("Mend <b>it</b>"):
+        agent.files.write("a.txt", "2\n")
+        agent.files.write("b.txt", "2\n")
+        # It shows while it runs.
+        line = page.get_by_label("Tasks, newest first").get_by_role("link", name="Mend")
+        expect(line).to_contain_text("running")
+        undo = page.get_by_role("button", name="Undo this task…")
+        expect(undo).to_have_attribute("aria-disabled", "true")
+    expect(line).to_contain_text("finished")
+    expect(page.get_by_label("Changes of a.txt")).to_contain_text("2")
+    agent.files.write("a.txt", "others\n")
+    agent.snapshot("others")
+    undo.click()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("Others changed the same since: nothing was taken back.")
+    expect(alert).to_contain_text("files:a.txt")
+    assert agent.files.read("b.txt") == b"2\n"
+    page.get_by_role("link", name="Leave theirs, take the rest back…").click()
+    expect(page.get_by_text("1 thing stays as others made it:")).to_be_visible()
+    expect(page.locator(".sums")).to_have_text("0 come back 1 change 0 go away")
+    page.keyboard.press("Control+Enter")
+    said = page.get_by_role("status").filter(has_text="Undone: 1 change, verified.")
+    expect(said).to_be_visible()
+    assert agent.files.read("a.txt") == b"others\n"
+    assert agent.files.read("b.txt") == b"1\n"
+    said.get_by_role("button", name="Redo").click()
+    expect(page.get_by_role("status").filter(has_text="Done again")).to_be_visible()
+    assert agent.files.read("b.txt") == b"2\n"
+
+
+def test_a_far_jump_asks_for_what_is_there_and_not_for_all_before_it(
+    visit: Any, agent: Any
+) -> None:
+    agent.snapshot("moment")
+    template: dict[str, Any] = {}
+    asked: list[int] = []
+
+    def answer(route: Any) -> None:
+        if not template:
+            template.update(route.fetch().json())
+        query = dict(re.findall(r"(\w+)=(\d+)", route.request.url))
+        newest = int(query.get("before", ROWS + 1)) - 1
+        asked.append(newest)
+        rows = [
+            {
+                **template["snapshots"][0],
+                "snapshot_id": f"snap-{n:016}",
+                "number": n,
+                "label": f"moment {n}",
+                "parent": f"snap-{n - 1:016}" if n > 1 else None,
+            }
+            for n in range(newest, max(0, newest - int(query["limit"])), -1)
+        ]
+        more = bool(rows) and rows[-1]["number"] > 1
+        route.fulfill(json={**template, "snapshots": rows, "has_more": more, "total": ROWS})
+
+    page = visit.page
+    page.route("**/v1/timeline?*", answer)
+    visit.open("n", agent.name, "timeline")
+    visit.row(f"moment {ROWS}").wait_for()
+    begun = len(asked)
+    page.get_by_role("listbox").evaluate("box => { box.scrollTop = box.scrollHeight / 2 }")
+    visit.row("moment 5").wait_for()
+    # The place itself comes first; what is between follows, and moves nothing.
+    assert min(asked[begun : begun + 2]) < ROWS * 0.6, asked
+    seen = page.get_by_role("option", name=re.compile("moment 5|moment 4")).nth(20)
+    name, place = seen.inner_text(), seen.bounding_box()["y"]
+    page.wait_for_function(
+        """async () => {
+          const main = document.querySelector("script[type=module]").src;
+          const { timeline } = await import(main.replace("main.js", "state.js"));
+          return timeline.value.rows.length > 5000 && !timeline.value.loading;
+        }"""
+    )
+    moved = page.get_by_role("option").filter(has_text=name.split("\n")[1]).first
+    assert moved.bounding_box()["y"] == pytest.approx(place, abs=1)
+
+
+# Whoever would like to mislead them
+
+HOSTILE = (
+    '"><img src=x onerror=alert(1)>',
+    "<script>alert(1)<script>",
+    "javascript:alert(1)",
+    "new\nline\x1b[2J",
+    "\u202egnp.exe\u202c \u200b",
+    "constructor",
+    "__proto__",
+    "%2e%2e%2f?at=x&path=y#z",
+    "W" * 250,
+)
+
+
+@pytest.fixture(scope="module")
+def odd(server: Server) -> dict[str, str]:
+    """A namespace of which every name misleads: where each screen is."""
+    with holdfast.Client(server.api_key, url=server.url, namespace="odd") as agent:
+        for name in HOSTILE:
+            agent.files.write(f"{name}/{name}", f"{name}\n")
+            agent.store.set(name, name, {name: [name, {name: 1}], "list": [*range(300)]})
+        agent.files.write("/".join(["deep" * 10] * 60), "deep\n")
+        first = agent.snapshot(HOSTILE[0])
+        with agent.task(HOSTILE[1]):
+            for name in HOSTILE:
+                agent.files.write(f"{name}/{name}", f"{name}\nmore\n")
+                agent.store.set(name, name, 2)
+        agent.files.write(f"{HOSTILE[0]}/{HOSTILE[0]}", "others\n")
+        task = agent.tasks.list()[0].id
+    place, bad = "n/odd", HOSTILE[0].replace("<", "%3C").replace('"', "%22").replace(">", "%3E")
+    key = f'["{HOSTILE[1]}","{HOSTILE[1]}"]'
+    return {
+        "files": f"{place}/files",
+        "file": f"{place}/files?path={bad}/{bad}",
+        "file then": f"{place}/files?path={bad}/{bad}&at={first.id}",
+        "history": f"{place}/files?path={bad}/{bad}&show=history",
+        "find": f"{place}/files?find=constructor",
+        "no such file": f"{place}/files?path=nothing",
+        "no such moment": f"{place}/files?at=nothing",
+        "store": f"{place}/store?key={key}",
+        "store then": f"{place}/store?key={key}&at={first.id}",
+        "history of a key": f"{place}/store?key={key}&show=history",
+        "no key": f"{place}/store?key=%5B1",
+        "tasks": f"{place}/tasks?sel={task}",
+        "no such task": f"{place}/tasks?sel=nothing",
+        "undo": f"{place}/undo/{task}?keep=theirs",
+        "conflict": f"{place}/undo/{task}",
+        "one back": f'{place}/goback/{first.id}?only={{"plane":"files","name":"{bad}/{bad}"}}',
+        "nothing yet": "n/nobody/files",
+    }
+
+
+@pytest.mark.parametrize("theme", ["dark", "light"])
+@pytest.mark.parametrize("width", [*WIDTHS])
+def test_every_screen_is_for_everybody_whatever_the_names_say(
+    visits: Callable[..., Any], signed_in: Any, odd: dict[str, str], theme: str, width: str
+) -> None:
+    visit = visits(storage_state=signed_in, viewport=WIDTHS[width], color_scheme=theme)
+    visit.open()
+    found: dict[str, list[str]] = {}
+    for screen, path in odd.items():
+        visit.move(path)
+        opened = visit.page.locator(".steps button").first
+        if screen.startswith("history"):
+            opened.click()
+            visit.page.locator(".in-place .code").wait_for()
+        if width != "narrowest":
+            found[screen] = visit.violations()
+        assert visit.page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
+        assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), screen
+    assert {screen: each for screen, each in found.items() if each} == {}
+
+
+def test_every_odd_name_leads_to_what_it_names(visit: Any, odd: dict[str, str]) -> None:
+    visit.open(odd["files"])
+    page = visit.page
+    folders = page.get_by_label("Files in the root").get_by_role("link")
+    expect(folders).to_have_count(len(HOSTILE) + 1)
+    for index in range(len(HOSTILE) + 1):
+        folders.nth(index).click()
+        inside = page.locator(".links").get_by_role("link")
+        expect(inside).to_have_count(2)
+        inside.nth(1).click()
+        if "deep" not in page.url:
+            expect(page.get_by_role("region", name="Content of")).to_be_visible()
+        visit.move(odd["files"])
+    visit.move("n/odd/store")
+    spaces = page.get_by_label("Namespaces of the store").get_by_role("link")
+    expect(spaces).to_have_count(len(HOSTILE))
+    for index in range(len(HOSTILE)):
+        spaces.nth(index).click()
+        page.locator(".links").get_by_role("link").nth(1).click()
+        expect(page.get_by_role("group", name="Value of")).to_have_text(re.compile("2$"))
+        visit.move("n/odd/store")
+    visit.check()
