@@ -254,7 +254,7 @@ def test_directories_go_when_nobody_needs_them(local: holdfast.Holdfast, tmp_pat
     local.delete_namespace("bob")
     assert local.sweep_commands() == 1
     (last,) = places(tmp_path)
-    with last.held():
+    with last.hold():
         os.utime(last.folder, (0, 0))
         assert local.sweep_commands() == 0
     assert local.sweep_commands() == 1
@@ -268,7 +268,7 @@ def test_whoever_waits_for_too_long_is_told(
     agent.exec("true")
     (place,) = places(tmp_path)
     monkeypatch.setattr(lending, "PATIENCE_S", 0.05)
-    with place.held(), pytest.raises(Busy):
+    with place.hold(), pytest.raises(Busy):
         agent.exec("true")
 
 

@@ -81,7 +81,7 @@ def test_nothing_of_the_machine_is_there_but_its_programs(box: Box, secret: Path
     assert "nobody's business" not in said
     assert "root:" not in said
     assert "PYTEST" not in said
-    assert set(said.rpartition("\n\n")[2].split()) == {"bwrap", "bash", "cat"}
+    assert set(said.rpartition("\n\n")[2].split()) <= {"bwrap", "bash", "cat"}
 
 
 @needs_sandbox

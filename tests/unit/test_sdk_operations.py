@@ -25,6 +25,7 @@ import pytest
 
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
 from holdfast.model.basics import Kind, Size, SnapshotInfo
+from holdfast.model.commands import unheard
 from holdfast.model.names import Name
 from holdfast.model.traces import Thresholds
 from holdfast.model.upkeep import Policy
@@ -333,6 +334,7 @@ GIVEN: Json = {
     "below": 5,
     "before": 5,
     "call_id": "call-1",
+    "command": "make test",
     "content": "text",
     "context_lines": 1,
     "conversation": True,
@@ -379,6 +381,7 @@ GIVEN: Json = {
     "mode": 0o600,
     "modified_at": datetime.now(UTC),
     "name": "name",
+    "network": True,
     "names": bytes(32),
     "namespace": "n",
     "new": SNAPSHOT,
@@ -434,7 +437,9 @@ GIVEN: Json = {
     "ignore_case": True,
     "state_before": {"a": 1},
     "status": "running",
+    "stdin": "text",
     "tags": ["tag"],
+    "timeout_s": 5.0,
     "target": "b",
     "task": "task-1",
     "task_id": "task-1",
@@ -469,6 +474,7 @@ SPECIAL: dict[tuple[str, str], Json] = {
     ("Agent", "restore"): NAMED,
     ("Snapshots", "restore"): NAMED,
     ("Agent", "diff"): {"limit": 3},
+    ("Agent", "exec"): {"output": unheard, "task": "tidy up"},
     ("Traces", "list"): {"before": datetime.now(UTC)},
     ("WorkspaceTraces", "list"): {"before": datetime.now(UTC)},
     ("FilesReader", "list"): {"after": "a"},

@@ -64,7 +64,7 @@ class Warm:
     def _open(self) -> _Copy:
         handle, place = self._handle, self.place
         place.prepare()
-        context = replace(handle.context, state=place.known)
+        context = replace(handle.context, state=place.state)
         found = Attachments(context, handle.tenant_id).get_or_add(
             place.files, namespace=handle.name
         )
@@ -115,7 +115,7 @@ def lend(handle: Handle, namespace_id: NamespaceId) -> Generator[Warm]:
     """Lends the directory of a namespace to one command at a time; raises `Busy`."""
     try:
         place = place_for(handle.context, handle.tenant_id, namespace_id, handle.name)
-        with place.held():
+        with place.hold():
             warm = Warm(handle, place)
             try:
                 yield warm

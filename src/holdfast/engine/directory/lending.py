@@ -37,11 +37,11 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.files = folder / "files"
-        self.known = folder / "known"
+        self.state = folder / "state"
         self._in_use, self._boot = folder / "in-use", folder / "boot"
 
     @contextmanager
-    def held(self, *, patience_s: float | None = None) -> Generator[None]:
+    def hold(self, *, patience_s: float | None = None) -> Generator[None]:
         """Holds it, until whoever does ends; raises `Busy` if others hold it for too long."""
         until = time.monotonic() + (PATIENCE_S if patience_s is None else patience_s)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -87,14 +87,14 @@ class Place:
 
     def clear(self) -> None:
         """Lets go of all that is in it."""
-        for each in (self.files, self.known):
+        for each in (self.files, self.state):
             if each.exists():
                 _remove(each)
         self._in_use.unlink(missing_ok=True)
 
     def remove(self, *, patience_s: float | None = None) -> None:
         """Removes it, once nobody holds it; raises `Busy`."""
-        with self.held(patience_s=patience_s):
+        with self.hold(patience_s=patience_s):
             _remove(self.folder)
 
     def is_idle(self, idle_s: float) -> bool:

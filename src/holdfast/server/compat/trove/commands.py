@@ -46,7 +46,7 @@ class ExecAnswer(msgspec.Struct, kw_only=True):
 
 
 @post("/v1/exec", work=Work.COMMANDS)
-def run(agent: Namespace, data: ExecRequest, is_gone: IsGone) -> ExecAnswer:
+def execute(agent: Namespace, data: ExecRequest, is_gone: IsGone) -> ExecAnswer:
     """Runs a command of bash in the sandbox, beside the folder `workspace`."""
     done = _run(agent, data, is_gone)
     return ExecAnswer(
@@ -60,7 +60,7 @@ def run(agent: Namespace, data: ExecRequest, is_gone: IsGone) -> ExecAnswer:
 
 
 @post("/exec", work=Work.COMMANDS, media_type=_TEXT)
-def run_plainly(agent: Namespace, data: ExecRequest, is_gone: IsGone) -> Response:
+def execute_plainly(agent: Namespace, data: ExecRequest, is_gone: IsGone) -> Response:
     """Runs a command; answers what it said, and where it failed, with which code."""
     done = _run(agent, data, is_gone)
     text = done.stdout
@@ -82,4 +82,4 @@ def _run(agent: Namespace, data: ExecRequest, is_gone: IsGone) -> Executed:
     return done
 
 
-ROUTES: Final[list[Route]] = [run, run_plainly]
+ROUTES: Final[list[Route]] = [execute, execute_plainly]
