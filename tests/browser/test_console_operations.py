@@ -320,11 +320,19 @@ def test_who_has_one_key_of_the_two_is_told_which_is_missing(
 # What happens by itself
 
 
-def test_what_would_go_goes_and_comes_back(visit: Any, agent: Any, operator: Any) -> None:
+def test_what_was_deleted_comes_back_and_what_would_go_goes(
+    visit: Any, agent: Any, operator: Any
+) -> None:
     for number in range(4):
         agent.files.write("a.txt", str(number))
         agent.snapshot(f"moment {number}")
+    agent.delete_snapshot(agent.timeline(limit=9)[-1])
     page = visit.page
+    visit.open("operations", f"deleted?in={agent.name}")
+    row = page.get_by_role("row").filter(has_text="moment 0")
+    row.get_by_role("button", name="Bring back").click()
+    expect(page.get_by_role("status").filter(has_text="on the timeline again")).to_be_visible()
+    expect(row).to_have_count(0)
     visit.open("operations", f"retention?in={agent.name}")
     page.get_by_label("The newest").fill("1")
     page.get_by_role("button", name="What would go?").click()
@@ -336,14 +344,13 @@ def test_what_would_go_goes_and_comes_back(visit: Any, agent: Any, operator: Any
     expect(page.get_by_text("The rule is kept")).to_be_visible()
     assert operator.namespaces.retention(agent.name).keep_last == 1
     going.get_by_role("button", name="Let them go now…").click()
-    page.get_by_role("dialog").get_by_role("button", name="Let them go").click()
-    page.get_by_role("button", name="Deleted").click()
+    asked = page.get_by_role("dialog")
+    expect(asked.get_by_text("They cannot be brought back.")).to_be_visible()
+    asked.get_by_role("button", name="Let them go").click()
+    expect(
+        page.get_by_role("status").filter(has_text=re.compile("snapshots? went"))
+    ).to_be_visible()
     assert "moment 0" not in [each.label for each in agent.timeline(limit=9)]
-    row = page.get_by_role("row").filter(has_text="moment 0")
-    row.get_by_role("button", name="Bring back").click()
-    expect(page.get_by_role("status").filter(has_text="on the timeline again")).to_be_visible()
-    expect(row).to_have_count(0)
-    assert "moment 0" in [each.label for each in agent.timeline(limit=9)]
 
 
 def test_a_namespace_that_was_deleted_comes_back_under_another_name(

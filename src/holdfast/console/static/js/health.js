@@ -162,9 +162,8 @@ export function Storage() {
     ${spaces.length > MOST_ROWS && html`<p class="quiet">The ${MOST_ROWS} largest of${" "}
       ${number(spaces.length)}.</p>`}
     ${asks && html`<${Form} title="Collect now" button="Collect" icon="trash" doing=${collect}
-      shut=${() => setAsks(false)}><p>Applies retention, and gives back the bytes that nothing has
-      needed for a while. It happens once a day by itself.</p><p class="quiet">What was deleted can
-      still be brought back for as long as it is listed under Deleted.</p><//>`}
+      shut=${() => setAsks(false)}><p>Applies the retention of every namespace, which lets go for
+      good, and gives back the bytes that nothing has needed for a while. It happens once a day by itself.</p><//>`}
   <//>`;
 }
 

@@ -168,7 +168,7 @@ function Rule({ namespace }) {
   const save = () =>
     during("Not saved", async () => {
       await here().setRetention(namespace, rule);
-      state.toast("The rule is kept: it is applied every hour.");
+      state.toast("The rule is kept: what it does not keep goes within the hour.");
       setGiven(null);
       answer.again();
     });
@@ -176,11 +176,7 @@ function Rule({ namespace }) {
     const { snapshots } = await here().forget(namespace, { policy: seen.rule });
     setSeen(null);
     state.loadOverview();
-    state.toast(`${many(snapshots.length, "snapshot")} went off the timeline. They can be brought back for a while.`, {
-      act: () => state.go(state.to(["operations", "deleted"], { in: namespace })),
-      act_label: "Deleted",
-      seconds: 20,
-    });
+    state.toast(`${many(snapshots.length, "snapshot")} went.`);
   };
   const isEmpty = RULES.every(([field]) => rule[field] === 0);
   return html`<form class="rule" onSubmit=${(event) => (event.preventDefault(), look())}>
@@ -197,16 +193,16 @@ function Rule({ namespace }) {
   ${seen && html`<section class="would-go" aria-label="What would go"><div
     role="status"><h3>${seen.snapshots.length ? `${many(seen.snapshots.length, "snapshot")} would go` :
     "Nothing would go"}</h3></div>
-    ${seen.snapshots.length > 0 && html`<${Note} tone="safe" icon="shield">
-      <strong>They can be brought back for a while,</strong> under Deleted.<//>
+    ${seen.snapshots.length > 0 && html`<${Note} tone="warn" icon="warn">
+      <strong>Retention lets go for good:</strong> what went by it cannot be brought back.<//>
       <${Moments} label="Snapshots that would go" rows=${seen.snapshots} />
       <div class="acts"><${Button} tone="danger" icon="trash" why=${away()}
         onClick=${() => setAsks(true)}>Let them go now…<//></div>`}</section>`}
   ${asks && seen && html`<${Form} title="Let them go" button="Let them go" icon="trash" tone="danger"
     doing=${apply} shut=${() => setAsks(false)}><p><strong>${many(seen.snapshots.length,
     "snapshot")}</strong> of <${Name} text=${namespace} most="60" /> go off the timeline, and whatever
-    else the rule does not keep by then.</p><p class="quiet">They can be brought back for a while, under
-    Deleted. The rule itself stays as it was, unless you keep it.</p><//>`}`;
+    else the rule does not keep by then. <strong>They cannot be brought back.</strong></p>
+    <p class="quiet">The rule itself stays as it was, unless you keep it.</p><//>`}`;
 }
 
 const Moments = ({ label, rows, act }) => html`<${Table} label=${label} head=${["Moment", "Taken",
