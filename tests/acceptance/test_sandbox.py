@@ -192,7 +192,7 @@ are counted shall not lose a machine if they are not."""
             Stopped.DISK,
         ),
         (
-            "for i in {1..4}; do (x=$(head -c 12M /dev/zero | tr '\\0' x); sleep 60) & done; wait",
+            "for i in {1..8}; do (x=$(head -c 6M /dev/zero | tr '\\0' x); sleep 60) & done; wait",
             {"memory_bytes": 40 * MIB},
             Stopped.MEMORY,
         ),

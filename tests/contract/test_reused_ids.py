@@ -307,6 +307,8 @@ def mix(where: Path | str) -> None:
         "DROP TABLE former_entities",
         "ALTER TABLE sessions DROP COLUMN since",
         "DROP TABLE agreements",
+        "DROP TABLE logins",
+        "DROP TABLE git_backups",
         "DELETE FROM migrations WHERE number >= 36",
     ):
         run_in(where, statement)

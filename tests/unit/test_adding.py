@@ -420,7 +420,7 @@ def test_a_full_quota_refuses_it_and_loses_nothing(
 
 
 def changing_routes() -> dict[str, Route]:
-    groups = [group.routes for group in _groups(configure({}), None)]
+    groups = [group.routes for group in _groups(configure({}))]
     return {
         f"{route.method} {re.sub(r':[a-z]+}', '}', path)}": route
         for group in groups

@@ -35,6 +35,7 @@ READS_A_WHOLE_TABLE = {
     "tenants_to_number",  # Of webhooks, of which there are few.
     "count_lags",  # What waits, for who asks a doctor.
     "purge_sign_ins",  # Of people, of whom there are few.
+    *("count_logins", "purge_logins"),  # Of programs that wait for a person: a thousand at most.
     "has_lost_packs",  # For who would give up bytes that no row names.
     # For who repairs one row that is damaged beyond repair.
     *("drop_changes_of_task", "drop_stray_session", "iter_stray_bytes", "stray_traces"),

@@ -112,7 +112,7 @@ def place_for(context: Context, tenant_id: TenantId, namespace_id: NamespaceId, 
     """Returns where the directory of a namespace is; makes the folder for it."""
     if context.state is None:
         raise InvalidValue("this vault keeps no state on this machine: open it with a place")
-    folder = _home(context.state) / _name_of(context, tenant_id, namespace_id, name)
+    folder = _home(context.state.absolute()) / _name_of(context, tenant_id, namespace_id, name)
     folder.mkdir(parents=True, exist_ok=True, mode=_PRIVATE)
     return Place(folder)
 
