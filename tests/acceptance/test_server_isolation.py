@@ -277,7 +277,12 @@ def fill(http: httpx.Client, party: Party) -> None:
     )["snapshot_id"]
     fill_sessions(do, party)
     ids["task_id"] = do(agent, "POST", "/v1/tasks", json={"name": f"{word}-task"})["task_id"]
-    do(agent, "PUT", "/v1/git", json={"remote": f"ssh://git@host.invalid/{word}-copy"})
+    do(
+        agent,
+        "PUT",
+        "/v1/git",
+        json={"remote": f"ssh://git@host.invalid/{word}-copy", "on_tasks": False},
+    )
     ids["schedule_id"] = do(
         agent, "POST", "/v1/schedules", json={"every_seconds": 86_400, "label": f"{word}-schedule"}
     )["schedule_id"]

@@ -188,7 +188,8 @@ class _Exporting:
         """
         folders, above = list[bytes](), list[bytes]()
         for edit in diff(self._objects, old, new):
-            self._lacks.pop(self._name(edit.key), None)
+            if self._lacks:
+                self._lacks.pop(self._name(edit.key), None)
             was, becomes = (
                 None if data is None else decode_entry(data) for data in (edit.old, edit.new)
             )

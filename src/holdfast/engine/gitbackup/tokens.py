@@ -134,6 +134,7 @@ _BEFORE: Final = {
 """How far before a word what it is in may begin; all others begin with it."""
 
 _EXPRESSIONS: Final = [(re.compile(shape), words) for shape, words in _SHAPES.items()]
+_WORDS: Final = [(word, each) for each, words in _EXPRESSIONS for word in words]
 
 _LONGEST: Final = 256
 """So much of a shape may lie across two parts of a file: more than any has to be known by."""
@@ -147,8 +148,9 @@ def has_token(parts: Iterable[bytes]) -> bool:
     before = b""
     for part in parts:
         text = before + part
-        if any(_is_in(each, word, text) for each, words in _EXPRESSIONS for word in words):
-            return True
+        for word, expression in _WORDS:
+            if word in text and _is_in(expression, word, text):
+                return True
         before = text[-_LONGEST:]
     return False
 
