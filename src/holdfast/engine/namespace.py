@@ -154,13 +154,8 @@ class Namespace:
         When it ends, well or not, a snapshot is taken. With `rollback_on_failure`, an exception
         takes back what it changed.
         """
-        return Tasks(
-            self,
-            name,
-            ids=self._handle.context.ids,
-            rollback_on_failure=rollback_on_failure,
-            handle=self._handle,
-        )
+        goes_back, ids = rollback_on_failure, self._handle.context.ids
+        return Tasks(self, name, ids=ids, rollback_on_failure=goes_back, handle=self._handle)
 
     @overload
     def checkpointed(self, function: F, /) -> F: ...

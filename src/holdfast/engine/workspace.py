@@ -65,8 +65,7 @@ class Workspace(Looks):
 
     def __init__(self, handle: Handle, attachment: Attachment, rules: bytes | None = None) -> None:
         """Holds one; `rules` that are told count instead of its own `.holdfastignore`."""
-        self._attachment = attachment
-        path, state = attachment.path, attachment.state
+        self._attachment, path, state = attachment, attachment.path, attachment.state
         self._directory = Directory(handle.context, path, state, rules=rules)
         self._guard = threading.RLock()
         self._recovered: str | None = None
@@ -226,9 +225,8 @@ class Workspace(Looks):
                 if dry_run:
                     return seen
             check()
-            follower = Follower(
-                self._directory, force=wanted.force, target=target, progress=wanted.progress
-            )
+            force, progress = wanted.force, wanted.progress
+            follower = Follower(self._directory, force=force, target=target, progress=progress)
             return self._led(
                 lambda handle, _: restoring.restore(
                     handle, target, selection=selection, limit=limit, note=note
