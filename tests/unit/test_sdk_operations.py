@@ -465,6 +465,17 @@ GIVEN: Json = {
     "window": timedelta(hours=1),
     "with_content": True,
     "with_": ["changes"],
+    "remote": "git@example.com:a/b.git",
+    "branch": "main",
+    "private_key": "key",
+    "user": "ada",
+    "password": "secret",
+    "patterns": ["*.pem"],
+    "file_bytes": 1,
+    "scan_secrets": True,
+    "on_tasks": True,
+    "paused": True,
+    "fingerprint": "SHA256:abc",
 }
 
 NAMED: Json = {"names": [Name.file("b")], "except_": [Name.file("a")]}
