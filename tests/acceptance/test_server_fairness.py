@@ -1,12 +1,13 @@
 """What one tenant does, or somebody without a key, keeps no other tenant waiting."""
 
+import selectors
 import socket
 import sqlite3
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -461,3 +462,39 @@ def test_more_connections_than_a_server_may_have_keep_nobody_else_waiting(tmp_pa
                 worst = max(worst, time.monotonic() - begun)
         assert worst < PROMPT_S
         assert "Too many open files" not in server.read_log()
+
+
+FLOODED_S = 4.0
+STRANGERS = 400
+FLOOD = b"GET /v1/me HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def flood(server: Server, until: float) -> None:
+    """Asks without a key on many connections, again as soon as there is an answer."""
+    with ExitStack() as stack, selectors.DefaultSelector() as waiting:
+        for _ in range(STRANGERS):
+            stranger = stack.enter_context(socket.create_connection(("127.0.0.1", server.port)))
+            stranger.sendall(FLOOD * 8)
+            stranger.setblocking(False)
+            waiting.register(stranger, selectors.EVENT_READ, stranger)
+        while time.monotonic() < until:
+            for key, _ in waiting.select(0.05):
+                with suppress(BlockingIOError):
+                    answered = key.data.recv(1 << 16).count(b"HTTP/1.1 401")
+                    key.data.send(FLOOD * answered)
+
+
+def test_a_flood_of_strangers_keeps_no_newcomer_out(server: Server) -> None:
+    end = time.monotonic() + FLOODED_S
+    with ThreadPoolExecutor(1) as pool:
+        flooding = pool.submit(flood, server, end)
+        time.sleep(1)
+        waited = list[float]()
+        while time.monotonic() < end:
+            begun = time.monotonic()
+            httpx.get(f"{server.url}/health/live", trust_env=False).raise_for_status()
+            waited.append(time.monotonic() - begun)
+        flooding.result()
+    # One at a turn of the loop was let in: the first waited for all of these seconds.
+    assert len(waited) > STRANGERS / 40
+    assert max(waited) < FLOODED_S / 2

@@ -10,6 +10,7 @@ Keys are made once, when a vault has none, and kept in `credentials.json`, reada
 alone, so that scripts and the person at the terminal find them again.
 """
 
+import asyncio
 import json
 import os
 from collections.abc import Callable, Iterable
@@ -61,6 +62,13 @@ CONSOLE: Final = "console"
 """How what people do there is marked, in traces and in the log."""
 
 MOST_KNOWN: Final = 10_000
+
+REFUSALS: Final = 400
+"""Requests without a valid key that are refused in a second: some tenth of the loop's time."""
+
+REFUSED_S: Final = 10.0
+"""The longest that one of them waits for its turn."""
+
 MAX_TASK_CHARS: Final = 2048
 MINE: Final = "me"
 """The workspace of the key, for clients that were not told which it is."""
@@ -84,13 +92,18 @@ class Admission:
         self._threads, self._strangers = threads, Seat(STRANGERS, threads)
         self._known = dict[bytes, str]()
         """The tenants of keys that were valid when they were last looked up."""
+        self._refused_at = 0.0
 
     async def admit(self, entry: Entry, request: Request) -> None:
         """Admits a request, or raises `Unauthorized`, or that the key is not for this."""
         if entry.route.who is Who.ANYBODY:
             SEAT.set(self._strangers)
             return
-        request.caller = caller = await self._admit(entry, request)
+        try:
+            request.caller = caller = await self._admit(entry, request)
+        except Unauthorized:
+            await self._wait_to_refuse()
+            raise
         self._count(caller)
         check_may(caller, entry, request)
         SEAT.set(Seat(caller.vault.tenant_id, self._threads))
@@ -98,6 +111,13 @@ class Admission:
         # Always: a request that came right behind another begins in the context of that one.
         VIA.set(None if caller.is_signed_in is None else CONSOLE)
         self._threads.pace.asked()
+
+    async def _wait_to_refuse(self) -> None:
+        """Refuses so many in a second: a flood of strangers leaves the loop to the others."""
+        now = asyncio.get_running_loop().time()
+        self._refused_at = max(self._refused_at, now - 1) + 1 / REFUSALS
+        if self._refused_at > now:
+            await asyncio.sleep(min(self._refused_at - now, REFUSED_S))
 
     async def _admit(self, entry: Entry, request: Request) -> Caller:
         secret = secret_of(request.scope["headers"])

@@ -128,6 +128,7 @@ def _run(config: Config, listening: socket.socket) -> None:
         server_header=False,
         proxy_headers=False,  # Nobody asks where a request comes from.
         http=Speaking,
+        loop="holdfast.server.accepting:Loop",
         timeout_graceful_shutdown=config.grace_s,
         timeout_keep_alive=KEEP_ALIVE_S,
         backlog=BACKLOG,
