@@ -21,7 +21,7 @@ from holdfast.engine.files.reader import Times, check_folder, find_entry, info_o
 from holdfast.engine.objects import content
 from holdfast.engine.planes.view import View
 from holdfast.entries import Blob, Entry, Inline, decode_entry
-from holdfast.errors import InvalidValue, Unavailable
+from holdfast.errors import InvalidValue, NotBuilt
 from holdfast.model.files import FileInfo, Finding, Findings
 from holdfast.operations.files import GlobFiles, SearchFiles
 from holdfast.tree import prefix_stop
@@ -204,7 +204,7 @@ def _expression(pattern: str, wanted: SearchFiles) -> Any:  # noqa: ANN401 - as 
     except ImportError as exc:
         message = "expressions are searched for with RE2, which is not installed"
         hint = "`pip install 'holdfast[search]'`, or search for a plain text."
-        raise Unavailable(message).with_hint(hint) from exc
+        raise NotBuilt(message).with_hint(hint) from exc
     library: Any = re2
     options = library.Options()
     options.log_errors, options.never_nl, options.never_capture = False, True, True
