@@ -53,7 +53,7 @@ def fill(agent: holdfast.Namespace, files: int) -> None:
             f"{number % 100}/{number}.txt": f"{number}\n" * 20
             for number in range(start, min(start + BATCH, files))
         }
-        agent.files.write_many(many)
+        agent.files.write_many(many.items())
     agent.snapshot("filled")
 
 
