@@ -222,6 +222,40 @@ def test_what_is_too_large_for_a_patch_makes_git_refuse_all_of_it(
     assert tree_of(copy) == {"small.txt": file("old\n")}
 
 
+OF_GIT = (".git/config", "sub/.GIT/hooks/x", "git~1", ".git. /x", ".git:s", "a\\.git", ".g\u200cit/x")
+
+
+def test_what_git_refuses_is_left_out_of_a_patch_and_nothing_else(
+    user: Session, tmp_path: Path
+) -> None:
+    kept = {"moved in": file("one\n"), "readme.md": file("old\n")}
+    before = {**kept, ".git/moved out": file("two\n"), ".git/config": file("[core]\n")}
+    put(user.project, before)
+    user.ok("init", "-q")
+    after = {
+        "moved out": file("two\n"),
+        "readme.md": file("new\n"),
+        ".gitignore": file("*.o\n"),
+        ".gitmodules": file("[a]\n"),
+        ".git/moved in": file("one\n"),
+        "sub/.gitmodules": link("../x"),
+        **{name: file(f"{name}\n") for name in OF_GIT},
+    }
+    put(user.project, after)
+    done = user.ok("diff")
+    names = {*OF_GIT, ".git/moved in", ".git/moved out", "sub/.gitmodules"}
+    assert f"left out {len(names)} paths that git refuses in a patch" in done.err
+    copy = tmp_path / "copy"
+    put(copy, kept)
+    subprocess.run(["git", "init", "-q"], cwd=copy, env=user.environ, check=True)
+    applied(copy, done.out.encode(), ["git", "apply", "-"])
+    shutil.rmtree(copy / ".git")
+    assert tree_of(copy) == {name: what for name, what in after.items() if name not in names}
+    listed = {each["path"] for each in user.ok("diff", "--json").document["changes"]}
+    assert names <= listed
+    assert ".git/config" in user.ok("diff", "--stat", "-v").out
+
+
 def test_modes_that_git_does_not_know_are_said_beside_the_patch(user: Session) -> None:
     user.ok("init", "-q")
     (user.project / "readme.md").chmod(0o600)

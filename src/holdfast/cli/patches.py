@@ -20,6 +20,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.wordwise import marked
 from holdfast.entries import Link
 from holdfast.escaping import escaped_line, quoted
+from holdfast.git.names import is_refused
 
 _LINK = "120000"
 """What diffs write for a link, which has no mode of its own."""
@@ -62,6 +63,13 @@ def is_said_by_git(patch: "holdfast.Patch") -> bool:
     change = patch.change
     is_new = change.old is None or change.new is None or patch.renamed_from is not None
     return is_new or bool(patch.text) or _git_mode(change.old) != _git_mode(change.new)
+
+
+def is_for_git(patch: "holdfast.Patch") -> bool:
+    """Says whether git takes a patch of this path: it refuses all of one with a single `.git`."""
+    change = patch.change
+    is_link = any(isinstance(each, Link) for each in (change.old, change.new))
+    return change.plane.value != "files" or not is_refused(change.key, is_link=is_link)
 
 
 def is_whole(patch: "holdfast.Patch") -> bool:

@@ -18,7 +18,9 @@ KEEP: Final = PREFIX + b"keep"
 OWN: Final = b".holdfast"
 """The folder at the top of a tree that has what we say of it."""
 
-_READ_BY_GIT: Final = frozenset({".git", ".gitmodules", ".gitattributes"})
+_MODULES: Final = ".gitmodules"
+_OWN_FOLDER: Final = frozenset({".git", "git~1"})
+_READ_BY_GIT: Final = frozenset({".git", _MODULES, ".gitattributes"})
 """What git takes for its own; attributes change what a clone checks out."""
 
 _RUN_BY_HOSTS: Final = frozenset(
@@ -45,6 +47,19 @@ def to_git(key: bytes) -> bytes:
     is_apart = _plain(first) in _RUN_BY_HOSTS or _plain(first) == OWN.decode()
     parts = [_coded(first) if is_apart else _written(first), *map(_written, others)]
     return b"/".join(parts)
+
+
+def is_refused(key: bytes, *, is_link: bool = False) -> bool:
+    """Says whether git takes no such path into a tree: one in a `.git`, however that is spelled.
+
+    Of a link it also refuses what it would read as `.gitmodules`.
+    """
+    # A part also ends where it would on Windows.
+    names = [_plain(part) for part in key.replace(b"\\", b"/").split(b"/")]
+    return any(
+        name in _OWN_FOLDER or (is_link and (name == _MODULES or _SHORT.match(name) is not None))
+        for name in names
+    )
 
 
 def from_git(path: bytes) -> bytes:

@@ -76,9 +76,16 @@ def run(arguments: Namespace, console: Console) -> int:
 def _patch_lines(
     console: Console, patches: "Sequence[holdfast.Patch]", *, word_by_word: bool
 ) -> Iterator[str]:
-    """Yields a patch: all of it, but to a person what programs made by folder, and last."""
-    from holdfast.cli.patches import is_whole, lines_of  # noqa: PLC0415 - not for a list of names
+    """Yields a patch: all of it, but to a person what programs made by folder, and last.
 
+    To a program, without what would make git refuse all the rest.
+    """
+    from holdfast.cli.patches import is_for_git, is_whole, lines_of  # noqa: PLC0415 - not for a list of names
+
+    refused = list["holdfast.Patch"]()
+    if not (console.is_terminal or word_by_word):
+        refused = [patch for patch in patches if not is_for_git(patch)]
+        patches = [patch for patch in patches if is_for_git(patch)]
     by_change = {id(patch.change): patch for patch in patches}
     rows: Sequence[holdfast.Change | Folder] = [patch.change for patch in patches]
     if console.is_terminal and not console.is_verbose:
@@ -93,3 +100,6 @@ def _patch_lines(
     if lost and not console.is_terminal:
         files = words.number(len(lost), "file")
         console.note(f"{files} too large for a patch, such as {words.plane_name(lost[0])}")
+    if refused:
+        paths, one = words.number(len(refused), "path"), words.plane_name(refused[0].change)
+        console.note(f"left out {paths} that git refuses in a patch, such as {one}: see `--stat`")

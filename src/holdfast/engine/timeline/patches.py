@@ -2,7 +2,8 @@
 
 A text comes as a unified diff, anything else as its bytes before and after, as long as they fit
 into a budget: a patch is made in memory, and whoever asks for one may have changed a disk image.
-What went from one path to another unchanged is one rename. What became something of another kind
+What went from one path to another unchanged is one rename, but for what came out of a `.git` or
+went into one: nobody takes both of its halves. What became something of another kind
 (a file, then a link) is a removal and an addition, as other programs have it.
 
 Not here: how a patch is written (`cli/patches.py`).
@@ -18,6 +19,7 @@ from holdfast.engine.objects import content
 from holdfast.engine.sessions.state import StateSource
 from holdfast.engine.timeline.diff import text_diff
 from holdfast.entries import Blob, Directory, Entry, Inline, Link
+from holdfast.git.names import is_refused
 from holdfast.model.basics import Plane
 from holdfast.model.changes import Change, Patch
 
@@ -75,7 +77,7 @@ def _find_renamed(changes: Sequence[Change]) -> dict[bytes, Change]:
     gone: dict[object, dict[bytes, Change]] = {}
     come = list[Change]()
     for change in files:
-        what = _content_of(change.old or change.new)
+        what = _content_of(change)
         # What became something of another kind is not to be found elsewhere.
         if what is None or parts[change.key] > 1:
             continue
@@ -94,14 +96,14 @@ def _pairs(
     }
     left = list[Change]()
     for change in come:
-        what = _content_of(change.new)
+        what = _content_of(change)
         same = by_name.pop((what, _name(change.key)), None)
         if same is None:
             left.append(change)
         else:
             yield change.key, gone[what].pop(same)
     for change in left:
-        if those := gone.get(_content_of(change.new)):
+        if those := gone.get(_content_of(change)):
             yield change.key, those.pop(next(iter(those)))
 
 
@@ -109,11 +111,12 @@ def _name(key: bytes) -> bytes:
     return key.rpartition(b"/")[2]
 
 
-def _content_of(entry: Entry | None) -> object:
+def _content_of(change: Change) -> object:
     """Returns what tells a file's content from others; None for an empty one, or for no file."""
+    entry, is_of_git = change.old or change.new, is_refused(change.key)
     if isinstance(entry, Inline):
-        return entry.data or None
-    return (entry.size, entry.depth, entry.refs) if isinstance(entry, Blob) else None
+        return (entry.data, is_of_git) if entry.data else None
+    return (entry.size, entry.depth, entry.refs, is_of_git) if isinstance(entry, Blob) else None
 
 
 def _with_content(source: StateSource, change: Change, text: str, *, most: int) -> Patch:
