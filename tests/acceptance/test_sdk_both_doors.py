@@ -1942,6 +1942,12 @@ def test_snapshots_go_by_the_names_of_other_clients_too(agent: Namespace) -> Non
     assert agent.files.read("a") == b"1"
 
 
+def test_no_command_is_run_where_nobody_has_turned_that_on(agent: Namespace) -> None:
+    agent.files.write("a", "1")
+    assert_raises(agent, errors.NotBuilt, lambda a: a.exec("rm a"))
+    assert agent.files.read("a") == b"1"
+
+
 def test_a_copy_in_git_is_set_up_changed_and_forgotten(agent: Namespace) -> None:
     assert_raises(agent, errors.GitBackupNotFound, lambda a: a.git.get())
     made = agent.git.configure("ssh://git@host.invalid/copy.git", every=timedelta(hours=1))

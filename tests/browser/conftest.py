@@ -27,6 +27,9 @@ FLAGS = (
     "--disable-component-update",
     "--disable-sync",
 )
+PATIENCE_MS = 20_000
+"""What a page may take on a busy machine."""
+
 WIDE = {"width": 1440, "height": 900}
 PHONE = {"width": 390, "height": 844}
 
@@ -45,7 +48,9 @@ def chromium() -> Iterator[Any]:
     path = shutil.which("chromium")
     if path is None:
         pytest.skip("there is no Chromium: apt install chromium")
-    playwright = pytest.importorskip("playwright.sync_api").sync_playwright().start()
+    api = pytest.importorskip("playwright.sync_api")
+    api.expect.set_options(timeout=PATIENCE_MS)
+    playwright = api.sync_playwright().start()
     browser = playwright.chromium.launch(executable_path=path, args=FLAGS)
     yield browser
     browser.close()
@@ -103,7 +108,7 @@ class Visit:
 
 def _watched(page: Any, server: Server) -> Visit:
     visit = Visit(page, server)
-    page.set_default_timeout(20_000)
+    page.set_default_timeout(PATIENCE_MS)
 
     def asked(request: Any) -> None:
         if not request.url.startswith((server.url, "blob:")):
