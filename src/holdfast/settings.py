@@ -241,14 +241,19 @@ def without_password(location: str) -> str:
     return re.sub(r"([?&]\w*password=)[^&]*", r"\1…", shown)
 
 
-def client_settings(environ: Mapping[str, str]) -> "ClientSettings":
+def client_settings(
+    environ: Mapping[str, str], *, url: str | None = None, has_key: bool = False
+) -> "ClientSettings":
     """Returns what the environment says to a client of a server; else, what `login` has kept.
 
-    A key that was kept is for the one server that it is of, whatever else the environment names.
+    A key that was kept is for the one server that it is of, and that server for this key alone:
+    who `has_key`, or is told one, and says no `url`, means the server of this machine.
     """
     kept = read_logins(environ)
-    url = environ.get("HOLDFAST_URL") or kept.current or DEFAULT_URL
-    found = kept.servers.get(url.rstrip("/"), {})
+    has_key |= bool(environ.get("HOLDFAST_API_KEY") or environ.get("HOLDFAST_ADMIN_KEY"))
+    last = None if has_key else kept.current
+    url = url or environ.get("HOLDFAST_URL") or last or DEFAULT_URL
+    found = {} if has_key else kept.servers.get(url.rstrip("/"), {})
     return ClientSettings(
         url=url,
         api_key=environ.get("HOLDFAST_API_KEY") or found.get("api_key"),

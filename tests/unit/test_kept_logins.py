@@ -41,7 +41,11 @@ def test_a_key_goes_to_its_own_server_and_to_no_other(environ: dict[str, str]) -
     evil = client_settings({**environ, "HOLDFAST_URL": "https://here.example.evil"})
     assert evil[1:] == (None, None, None)
     told = {**environ, "HOLDFAST_API_KEY": "told", "HOLDFAST_NAMESPACE": "bob"}
-    assert client_settings(told) == (HERE, "told", None, "bob")
+    # Whoever has a key of another server means that one, and not the last that was signed in to.
+    assert client_settings(told) == (DEFAULT_URL, "told", None, "bob")
+    assert client_settings(environ, has_key=True) == (DEFAULT_URL, None, None, None)
+    assert client_settings(environ, url=THERE)[:3] == (THERE, "there's", "boss's")
+    assert client_settings(environ, url="https://evil.example")[1:] == (None, None, None)
     assert "here's" not in repr(read_logins(environ))
 
 

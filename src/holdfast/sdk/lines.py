@@ -92,7 +92,8 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 def line_to(given: ReachNamespace | ReachWorkspace) -> Line:
     """Returns the way to a server; what is not given, the environment says."""
-    found = client_settings(process_environ())
+    has_key = given.api_key is not None
+    found = client_settings(process_environ(), url=given.url, has_key=has_key)
     base = checked_url((found.url if given.url is None else given.url).rstrip("/"))
     if not 0 < given.timeout_s <= LONGEST_TIMEOUT_S or (given.retries or 0) < 0:
         message = f"timeout_s is above 0 and at most {LONGEST_TIMEOUT_S}, retries 0 or more"

@@ -115,9 +115,11 @@ class Admission:
     async def _wait_to_refuse(self) -> None:
         """Refuses so many in a second: a flood of strangers leaves the loop to the others."""
         now = asyncio.get_running_loop().time()
-        self._refused_at = max(self._refused_at, now - 1) + 1 / REFUSALS
+        turn = max(self._refused_at, now - 1) + 1 / REFUSALS
+        # No further ahead: whoever comes after a flood does not pay for it.
+        self._refused_at = min(turn, now + REFUSED_S)
         if self._refused_at > now:
-            await asyncio.sleep(min(self._refused_at - now, REFUSED_S))
+            await asyncio.sleep(self._refused_at - now)
 
     async def _admit(self, entry: Entry, request: Request) -> Caller:
         secret = secret_of(request.scope["headers"])

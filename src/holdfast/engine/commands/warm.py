@@ -19,7 +19,7 @@ from holdfast.engine.directory.lending import Place, place_for
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.workspace import Workspace
-from holdfast.errors import LimitExceeded, Unavailable
+from holdfast.errors import LimitExceeded, NamespaceNotFound, Unavailable
 from holdfast.errors.system import from_system
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import SnapshotInfo
@@ -35,9 +35,10 @@ _NOTHING_LEFT_OUT: Final = b""
 class _Copy(Workspace):
     """A directory of our own: all that is in it counts, and what was there before is kept."""
 
-    def __init__(self, handle: Handle, attachment: Attachment) -> None:
+    def __init__(self, handle: Handle, attachment: Attachment, whose: NamespaceId) -> None:
         # Whatever `.holdfastignore` says: commands see what the namespace has.
         super().__init__(handle, attachment, _NOTHING_LEFT_OUT)
+        self._whose = whose
 
     def capture(self, reason: str) -> SnapshotInfo | None:
         """Captures what differs; what the namespace had and no snapshot did is one before it."""
@@ -49,6 +50,7 @@ class _Copy(Workspace):
                 note,
                 only_if_changed=True,
                 before=BEFORE,
+                only_in=self._whose,
                 progress=no_progress,
             )
         return taken
@@ -57,8 +59,8 @@ class _Copy(Workspace):
 class Warm:
     """The directory of one namespace, in the hands of whoever runs a command in it."""
 
-    def __init__(self, handle: Handle, place: Place) -> None:
-        self.place, self._handle = place, handle
+    def __init__(self, handle: Handle, place: Place, whose: NamespaceId) -> None:
+        self.place, self._handle, self._whose = place, handle, whose
         self._workspace = self._open()
 
     def _open(self) -> _Copy:
@@ -68,7 +70,7 @@ class Warm:
         found = Attachments(context, handle.tenant_id).get_or_add(
             place.files, namespace=handle.name
         )
-        return _Copy(handle, found)
+        return _Copy(handle, found, self._whose)
 
     def close(self) -> None:
         """Keeps what is known of it for the next command."""
@@ -95,6 +97,7 @@ class Warm:
         """Keeps what a command has left; None if that is what was there before.
 
         What there is no room for is not kept, and is gone: no other command could clear it away.
+        Nor is anything of a namespace that is gone: raises `NamespaceNotFound`.
         """
         self.place.open_up()
         try:
@@ -103,6 +106,10 @@ class Warm:
                 # What it has closed to everybody is its own, and so are the modes.
                 self.place.open_all()
                 taken = self._workspace.capture(reason) or taken
+        except NamespaceNotFound:
+            self._workspace.close()
+            self.place.clear()
+            raise
         except LimitExceeded as exc:
             self._begin_anew()
             exc.add_note("Nothing of what the command did was kept.")
@@ -116,7 +123,7 @@ def lend(handle: Handle, namespace_id: NamespaceId) -> Generator[Warm]:
     try:
         place = place_for(handle.context, handle.tenant_id, namespace_id, handle.name)
         with place.hold():
-            warm = Warm(handle, place)
+            warm = Warm(handle, place, namespace_id)
             try:
                 yield warm
             finally:

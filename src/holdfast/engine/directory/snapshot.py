@@ -34,8 +34,8 @@ from holdfast.engine.timeline.counting import count_files, count_folded
 from holdfast.engine.timeline.head import Mark, Move, advance, safety
 from holdfast.entries import Directory as Folder
 from holdfast.entries import decode_entry
-from holdfast.errors import Damaged, Unavailable
-from holdfast.ids import ObjectId, SnapshotId, object_id_of
+from holdfast.errors import Damaged, NamespaceNotFound, Unavailable
+from holdfast.ids import NamespaceId, ObjectId, SnapshotId, object_id_of
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
@@ -66,6 +66,7 @@ def keep(
     stood_at: ObjectId | None = None,
     is_torn: IsTorn | None = None,
     before: str | None = None,
+    only_in: NamespaceId | None = None,
     progress: Progress,
 ) -> tuple[SnapshotInfo | None, Captured]:
     """Takes a snapshot of the directory; with `only_if_changed`, None if nothing differs.
@@ -75,6 +76,7 @@ def keep(
     `is_torn` says of what is in the directory whether the namespace's own takes its place: without
     it, what is half-way in raises `Unavailable`, and is nobody's version. `before` has the
     namespace's own state kept first, with that reason, where something in it is in no snapshot.
+    Where the namespace is not `only_in` any more, it is gone: raises `NamespaceNotFound`.
     """
     if is_torn is None:
         _check_whole(directory)
@@ -101,6 +103,7 @@ def keep(
             stood_at,
             is_torn or nothing_torn,
             before,
+            only_in,
         )
         try:
             done, (root, namespace) = taking.advance()
@@ -148,21 +151,26 @@ class _Taking:
     stood_at: ObjectId | None
     is_torn: IsTorn
     before: str | None
+    only_in: NamespaceId | None
 
     def advance(self) -> tuple[list[SnapshotInfo], OwnFiles]:
         """Appends it; returns also the files map that holds the directory, and whose it is."""
         stand_in = self.stand_in if self.captured.is_whole else None
         plan = partial(self.plan, self.handle.context.ids.snapshot())
-        if not self.stage.has_spilled:
-            return advance(self.handle, plan, creates=True, stand_in=stand_in)
-        self.stage.seal()
-        return advance(self.handle, plan, creates=True, stand_in=stand_in, ahead=self.stage)
+        ahead = None
+        if self.stage.has_spilled:
+            self.stage.seal()
+            ahead = self.stage
+        creates = self.only_in is None
+        return advance(self.handle, plan, creates=creates, stand_in=stand_in, ahead=ahead)
 
     def plan(
         self, snapshot_id: SnapshotId, transaction: Transaction, folded: Folded
     ) -> Move[OwnFiles]:
         """Returns the snapshots to append: the directory's, and before it what it replaces."""
         head, before = folded.head, folded.root.plane(Plane.FILES)
+        if self.only_in not in (None, head.namespace_id):
+            raise NamespaceNotFound(self.handle.name)
         self.stage.pour_into(folded.stage)
         whose = head.namespace_id
         filled = fill(
