@@ -743,11 +743,14 @@ def test_forget_says_what_would_go_and_then_lets_it_go(project: Session) -> None
 # Pipes and terminals
 
 
-def test_a_pipe_that_is_closed_early_is_quiet(project: Session) -> None:
+@pytest.mark.parametrize("command", ["diff --stat -v", "export -", "export - --files"])
+def test_a_pipe_that_is_closed_early_is_quiet(project: Session, command: str) -> None:
     for number in range(400):
         project.write(f"many/{number}", "x\n" * 200)
+    if command.startswith("export"):
+        project.ok("snapshot", "-q")
     process = subprocess.Popen(
-        [*COMMAND, "diff", "--stat", "-v"],
+        [*COMMAND, *command.split()],
         cwd=project.project,
         env=project.environ,
         stdout=subprocess.PIPE,
