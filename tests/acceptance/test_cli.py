@@ -205,8 +205,12 @@ def test_a_log_of_a_path_says_what_happened_to_it(project: Session) -> None:
     assert [step["change"] for step in told["steps"]] == ["removed", "changed"]
     assert told["name"] == {"plane": "files", "name": "src/app.py"}
     assert told["steps"][1]["snapshot"]["label"] == "shorter"
-    assert "No snapshot holds it" in project.ok("log", "nothing").out
-    assert "No snapshot holds it" in project.ok("log", "--session", "ses-1").out
+    for argv in ("nothing", "--stat nothing", "--session ses-1", "--value a b"):
+        done = project("log", *argv.split())
+        assert (done.code, done.out) == (3, ""), argv
+        assert "holdfast: no snapshot has a" in done.err
+    assert project("log", "nothing", "--json").code == 3
+    assert project.ok("log", "--pinned", "--", "src/app.py").out.startswith("None of the snapshots")
     assert project("log", "../elsewhere").code == 2
 
 

@@ -222,7 +222,15 @@ def test_what_is_too_large_for_a_patch_makes_git_refuse_all_of_it(
     assert tree_of(copy) == {"small.txt": file("old\n")}
 
 
-OF_GIT = (".git/config", "sub/.GIT/hooks/x", "git~1", ".git. /x", ".git:s", "a\\.git", ".g\u200cit/x")
+OF_GIT = (
+    ".git/config",
+    "sub/.GIT/hooks/x",
+    "git~1",
+    ".git. /x",
+    ".git:s",
+    "a\\.git",
+    ".g\u200cit/x",
+)
 
 
 def test_what_git_refuses_is_left_out_of_a_patch_and_nothing_else(

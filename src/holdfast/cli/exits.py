@@ -114,8 +114,8 @@ DRIFT_HINTS: Final[dict[str, str]] = {
 """Hints by what is wrong with what is in no snapshot."""
 
 UNVERIFIED_HINT: Final = (
-    "If something else writes there, `holdfast status` shows what it did; if not, `holdfast verify` "
-    "names what is damaged."
+    "If something else writes there, `holdfast status` shows what it did; if not, "
+    "`holdfast verify` names what is damaged."
 )
 
 LISTED: Final = 20
@@ -162,9 +162,7 @@ def report(error: Exception, console: Console) -> int:
     return exit_code_of(error)
 
 
-def code_of_proof(
-    console: Console, *, is_verified: bool, differing: Sequence[str] = ()
-) -> int:
+def code_of_proof(console: Console, *, is_verified: bool, differing: Sequence[str] = ()) -> int:
     """Returns how something ends that was carried out, and tells if it is not what was asked for.
 
     On stderr, quiet or not; who reads JSON has it in the document.
