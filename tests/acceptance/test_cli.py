@@ -205,8 +205,12 @@ def test_a_log_of_a_path_says_what_happened_to_it(project: Session) -> None:
     assert [step["change"] for step in told["steps"]] == ["removed", "changed"]
     assert told["name"] == {"plane": "files", "name": "src/app.py"}
     assert told["steps"][1]["snapshot"]["label"] == "shorter"
-    assert "No snapshot holds it" in project.ok("log", "nothing").out
-    assert "No snapshot holds it" in project.ok("log", "--session", "ses-1").out
+    for argv in ("nothing", "--stat nothing", "--session ses-1", "--value a b"):
+        done = project("log", *argv.split())
+        assert (done.code, done.out) == (3, ""), argv
+        assert "holdfast: no snapshot has a" in done.err
+    assert project("log", "nothing", "--json").code == 3
+    assert project.ok("log", "--pinned", "--", "src/app.py").out.startswith("None of the snapshots")
     assert project("log", "../elsewhere").code == 2
 
 
@@ -743,11 +747,14 @@ def test_forget_says_what_would_go_and_then_lets_it_go(project: Session) -> None
 # Pipes and terminals
 
 
-def test_a_pipe_that_is_closed_early_is_quiet(project: Session) -> None:
+@pytest.mark.parametrize("command", ["diff --stat -v", "export -", "export - --files"])
+def test_a_pipe_that_is_closed_early_is_quiet(project: Session, command: str) -> None:
     for number in range(400):
         project.write(f"many/{number}", "x\n" * 200)
+    if command.startswith("export"):
+        project.ok("snapshot", "-q")
     process = subprocess.Popen(
-        [*COMMAND, "diff", "--stat", "-v"],
+        [*COMMAND, *command.split()],
         cwd=project.project,
         env=project.environ,
         stdout=subprocess.PIPE,

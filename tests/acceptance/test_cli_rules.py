@@ -193,6 +193,25 @@ def test_what_rules_take_out_is_not_told_as_removed(shell: Shell) -> None:
     assert "Nothing has changed." in shell.ok("cd g && holdfast status").out
 
 
+def test_what_was_never_on_the_disk_is_not_counted_as_there_and_excluded(tmp_path: Path) -> None:
+    folder = tmp_path / "d"
+    (folder / "out").mkdir(parents=True)
+    (folder / "out/there").write_text("1")
+    with holdfast.open(tmp_path / "vault") as vault, vault.workspace(folder) as project:
+        project.snapshot()
+        (folder / ".holdfastignore").write_text("out/")
+        project.namespace.files.write("out/never", "2")
+        project.namespace.snapshot()
+        status = project.status()
+        assert status.coverage.newly_excluded == 1
+        assert {(each.name, each.change) for each in status.changes} == {
+            (".holdfastignore", "added"),
+            ("out/never", "removed"),
+        }
+        assert project.snapshot().detail["coverage"]["newly_excluded"] == 1
+        assert "out/never" not in {each.name for each in project.status().changes}
+
+
 def test_an_undo_of_rules_that_exclude_everything_brings_everything_back(shell: Shell) -> None:
     shell(f"cd g && sh -c {RUINS}")
     done = json.loads(shell.ok("cd g && holdfast undo --json").out)

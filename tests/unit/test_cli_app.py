@@ -123,6 +123,7 @@ class FakeWorkspace:
     changes: Changes = field(default_factory=lambda: Changes([]))
     coverage: Coverage = field(default_factory=lambda: Coverage(captured=2, captured_bytes=2048))
     fails_with: Exception | None = None
+    differing: list[str] = field(default_factory=list[str])
     calls: list[tuple[str, dict[str, object]]] = field(default_factory=list[Any])
 
     def status(self) -> Status:
@@ -180,7 +181,8 @@ class FakeWorkspace:
             safety_id=None if dry_run else SnapshotId("snap-ssssssssssssssss"),
             root=ObjectId(b"r" * 32),
             changes=self.changes,
-            verified=not dry_run,
+            verified=not dry_run and not self.differing,
+            differing=self.differing,
             dry_run=dry_run,
             kept=["dir"],
         )
@@ -479,6 +481,20 @@ def test_drift_is_listed(shell: Shell) -> None:
     assert shell("restore", "@", "--json").error["paths"] == [EVIL, "b"]
 
 
+@pytest.mark.parametrize("argv", ["restore @ -q", "undo -q", "redo -q", "redo"])
+def test_what_was_carried_out_and_is_not_verified_is_told_with_a_code_of_its_own(
+    shell: Shell, argv: str
+) -> None:
+    shell.workspace.differing = [EVIL, "b"]
+    done = shell(*argv.split())
+    assert done.code == 7
+    assert done.err.startswith("holdfast: it was carried out, and is NOT VERIFIED: ")
+    assert "\n    evil\\x1b[2J\\x0a\\u202egpj.exe\n    b\n" in done.err
+    told = shell(*argv.split(), "--json")
+    assert (told.code, told.err, told.document["verified"]) == (7, "", False)
+    assert told.document["differing"] == [{"path": EVIL}, {"path": "b"}]
+
+
 @pytest.mark.parametrize(
     ("error", "code", "says"),
     [
@@ -647,7 +663,7 @@ def test_the_reference_names_every_variable_and_exit_code() -> None:
     text = REFERENCE.read_text("utf-8")
     for name in ("HOLDFAST_DATA", "XDG_DATA_HOME", "HOME", "NO_COLOR", "TERM"):
         assert f"`{name}" in text
-    for code in (0, 1, 2, 3, 4, 5, 6, 126, 127, 130, 141):
+    for code in (0, 1, 2, 3, 4, 5, 6, 7, 126, 127, 130, 141):
         assert re.search(rf"^\| {code} \|", text, re.MULTILINE), code
 
 

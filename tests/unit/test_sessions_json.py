@@ -199,7 +199,8 @@ def test_what_json_has_not_is_refused_with_its_place(sessions: Sessions, kind: s
 
 @pytest.mark.parametrize("key", [1, None, True, 1.5, ("a",), "\ud800"])
 def test_a_key_that_is_no_text_is_refused(sessions: Sessions, key: Any) -> None:
-    with pytest.raises(Unencodable, match="key of a session's state"):
+    kind = "half a character" if isinstance(key, str) else f"not '{type(key).__name__}'"
+    with pytest.raises(Unencodable, match=f"key of a session's state .*{kind}"):
         sessions.update_state("s", {key: 1})
     with pytest.raises(Unencodable, match=r"\['a'\]\['b'\]"):
         sessions.update_state("s", {"a": {"b": {key: 1}}})

@@ -7,6 +7,7 @@ object; both on stderr. A traceback is for whoever asks for it with `-v`.
 
 import os
 import shlex
+from collections.abc import Sequence
 from typing import Final
 
 from holdfast.cli.console import Console
@@ -38,6 +39,7 @@ NOT_FOUND: Final = 3
 CONFLICT: Final = 4
 DAMAGED: Final = 5
 PARTIAL: Final = 6
+UNVERIFIED: Final = 7
 
 EXIT_CODES: Final[dict[type[HoldfastError], int]] = {
     HoldfastError: FAILED,
@@ -111,6 +113,11 @@ DRIFT_HINTS: Final[dict[str, str]] = {
 }
 """Hints by what is wrong with what is in no snapshot."""
 
+UNVERIFIED_HINT: Final = (
+    "If something else writes there, `holdfast status` shows what it did; if not, "
+    "`holdfast verify` names what is damaged."
+)
+
 LISTED: Final = 20
 """Paths of an error that people are shown; JSON has them all."""
 
@@ -147,17 +154,34 @@ def report(error: Exception, console: Console) -> int:
             told["paths"] = paths
         console.fail({"error": told})
     else:
-        lines = [f"holdfast: {escaped(message)}"]
-        lines += [f"    {escaped(path)}" for path in paths[:LISTED]]
-        if len(paths) > LISTED:
-            lines.append(f"    and {len(paths) - LISTED:,} more")
-        lines += [f"  {escaped(hint)}"] if hint else []
-        console.complain("\n".join(lines))
+        _complain(console, message, paths, hint)
     if console.is_verbose:
         import traceback  # noqa: PLC0415 - for whoever asks
 
         console.complain("".join(traceback.format_exception(error)).rstrip())
     return exit_code_of(error)
+
+
+def code_of_proof(console: Console, *, is_verified: bool, differing: Sequence[str] = ()) -> int:
+    """Returns how something ends that was carried out, and tells if it is not what was asked for.
+
+    On stderr, quiet or not; who reads JSON has it in the document.
+    """
+    if is_verified:
+        return DONE
+    if not console.is_json:
+        message = "it was carried out, and is NOT VERIFIED: it was read back, and is something else"
+        _complain(console, message, differing, UNVERIFIED_HINT)
+    return UNVERIFIED
+
+
+def _complain(console: Console, message: str, paths: Sequence[str], hint: str) -> None:
+    lines = [f"holdfast: {escaped(message)}"]
+    lines += [f"    {escaped(path)}" for path in paths[:LISTED]]
+    if len(paths) > LISTED:
+        lines.append(f"    and {len(paths) - LISTED:,} more")
+    lines += [f"  {escaped(hint)}"] if hint else []
+    console.complain("\n".join(lines))
 
 
 def hint_of(error: HoldfastError, console: Console) -> str:

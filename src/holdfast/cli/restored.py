@@ -8,7 +8,7 @@ from typing import Final
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.console import Console
-from holdfast.cli.exits import CONFLICT, DONE
+from holdfast.cli.exits import code_of_proof
 from holdfast.cli.views import path_view, restored_view
 from holdfast.escaping import escaped
 
@@ -53,8 +53,8 @@ def tell(
     console.answer(document=document, lines=lines)
     if way_back and restored.changes and not (restored.dry_run or console.is_quiet):
         console.say(f"`{way_back}` takes this back.")
-    # Something else was at work in the directory: what is there is not what was asked for.
-    return DONE if restored.verified or restored.dry_run else CONFLICT
+    is_verified = restored.verified or restored.dry_run
+    return code_of_proof(console, is_verified=is_verified, differing=restored.differing)
 
 
 def _lines(

@@ -93,6 +93,7 @@ def restored_view(restored: "holdfast.Restored") -> dict[str, object]:
         "safety_id": restored.safety_id,
         "dry_run": restored.dry_run,
         "verified": restored.verified,
+        "differing": [path_view(path) for path in restored.differing],
         "is_partial": restored.is_partial,
         "uncaptured": [path_view(path) for path in restored.uncaptured],
         "in_motion": [path_view(path) for path in restored.in_motion],

@@ -176,7 +176,7 @@ class Workspace(Looks):
         return taken
 
     def status(self, *, limit: int | None = None) -> Status:
-        """Returns how the directory stands against the timeline; stores nothing."""
+        """Returns how the directory stands against the timeline; takes no snapshot."""
         glance = Glance(
             self._directory,
             only_names=True,

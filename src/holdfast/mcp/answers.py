@@ -138,6 +138,7 @@ def restored_lines(restored: Restored, *, did: str, way_back: str) -> Iterator[s
         yield f"{did} {target} would change: {counts}"
     else:
         yield f"{did} {target}: {counts}, {'verified' if restored.verified else 'NOT VERIFIED'}"
+    yield from _named("not what was asked for", restored.differing)
     yield from _doubts(restored)
     yield from change_lines(restored.changes)
     for plane in restored.left_alone:

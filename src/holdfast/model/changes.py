@@ -380,6 +380,9 @@ class Restored:
     uncovered: Names = ()
     """Files and directories that were left alone and are in no snapshot: the rules had excluded
     them, and those that are back do not."""
+    differing: Annotated[Sequence[str], Inside(outside=())] = ()
+    """Some of what was read back in the directory and is not what was asked for: it is not
+    verified then."""
     was_missing: Annotated[bool, Inside(outside=False)] = False
     """Whether the attached directory itself was gone, and made anew."""
     recovered: Annotated[str | None, Inside()] = None

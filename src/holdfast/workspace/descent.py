@@ -58,6 +58,17 @@ class Descent:
         self._path = path
         return self.current
 
+    def is_there(self, path: bytes) -> bool:
+        """Says whether something has this path; what nobody may look at is not gone."""
+        folder, _, name = path.rpartition(b"/")
+        try:
+            os.lstat(name, dir_fd=self.open(folder))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError:
+            return True
+        return True
+
     @property
     def current(self) -> int:
         """The folder that was opened last; the root at first."""

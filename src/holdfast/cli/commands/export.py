@@ -11,6 +11,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
 from holdfast.cli.moments import add_moment, id_of
 from holdfast.cli.views import path_view
+from holdfast.errors import HoldfastError
 from holdfast.escaping import escaped
 
 EXAMPLES = """\
@@ -74,7 +75,13 @@ def _to_stdout(
         raise usage("a tar file is nothing for a terminal", hint="Send it through a pipe.")
     if console.is_json:
         raise usage("stdout has room for one thing", hint="Leave --json out, or name a file.")
-    with console.progress() as progress:
-        count = write(console.binary_out(), snapshot=snapshot, progress=progress)
+    try:
+        with console.progress() as progress:
+            count = write(console.binary_out(), snapshot=snapshot, progress=progress)
+    except HoldfastError as error:
+        # Whoever read it has gone: nothing is wrong with the vault, or with a file.
+        if isinstance(error.__cause__, BrokenPipeError):
+            raise error.__cause__ from None
+        raise
     console.note(f"wrote {words.titled(snapshot)}: {words.number(count, 'entry', 'entries')}")
     return DONE

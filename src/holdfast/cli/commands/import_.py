@@ -8,7 +8,7 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.exits import DONE
+from holdfast.cli.exits import code_of_proof
 from holdfast.cli.snapshots import snapshot_view
 from holdfast.cli.views import find_lacking
 from holdfast.escaping import escaped
@@ -54,7 +54,7 @@ def run(arguments: Namespace, console: Console) -> int:
         _answer_files(console, brought)
     else:
         _answer(console, brought)
-    return DONE
+    return code_of_proof(console, is_verified=brought.verified)
 
 
 def _answer(console: Console, imported: "holdfast.Imported") -> None:

@@ -13,7 +13,7 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, is_gone, note_if_missing
 from holdfast.cli.console import Console
-from holdfast.cli.exits import DONE, usage
+from holdfast.cli.exits import DONE, NOT_FOUND, Refused, usage
 from holdfast.cli.graph import drawn
 from holdfast.cli.snapshots import add_choice, choice_of, snapshot_view
 from holdfast.errors import NotFound
@@ -63,7 +63,12 @@ def run(arguments: Namespace, console: Console) -> int:
     path = _find_path(arguments, console, workspace)
     name = _find_name(arguments, path)
     if name is not None and not (choice or arguments.stat):
-        return _tell_history(console, workspace, name, limit=limit)
+        found = _get_history(arguments, workspace, name, limit=limit)
+        console.answer(
+            document=lambda: {"namespace": workspace.namespace.name, **history_view(found)},
+            lines=lambda: history_lines(console, found),
+        )
+        return DONE
     if name is not None and path is None:
         raise usage(
             "snapshots are chosen, and counted, of all that there is or of a path",
@@ -74,6 +79,8 @@ def run(arguments: Namespace, console: Console) -> int:
     namespace = workspace.namespace
     beside = ["changes"] if arguments.stat else None
     timeline = namespace.timeline(**choice, with_=beside, limit=limit)
+    if name is not None and not timeline:
+        _get_history(arguments, workspace, name, limit=1)
     position = _position(namespace)
     console.answer(
         document=lambda: {
@@ -113,20 +120,29 @@ def _find_path(
     return None if path == os.curdir else path
 
 
-def _tell_history(
-    console: Console,
+def _get_history(
+    arguments: Namespace,
     workspace: "holdfast.Workspace",
     name: "holdfast.Name",
     *,
     limit: int | None,
-) -> int:
+) -> "holdfast.History":
+    """Returns what happened to something; refuses what was never there."""
     door = workspace.namespace if is_gone(workspace.path) else workspace
     found = door.history(name, limit=limit)
-    console.answer(
-        document=lambda: {"namespace": workspace.namespace.name, **history_view(found)},
-        lines=lambda: history_lines(console, found),
-    )
-    return DONE
+    if found.steps:
+        return found
+    hint = "Names are meant to the letter; `holdfast log` lists the snapshots."
+    if arguments.session is not None:
+        what = f"a session {arguments.session}"
+    elif arguments.value is not None:
+        what = "a value {} {}".format(*arguments.value)
+    else:
+        what = f"anything called {arguments.path or arguments.named_path}"
+        hint = "Paths are from the directory that you are in; what .holdfastignore leaves out has "
+        hint += "no history."
+    message = f"no snapshot has {what}, and it is not there now"
+    raise Refused(message, code="name_not_found", exit_code=NOT_FOUND, hint=hint)
 
 
 def _position(namespace: "holdfast.Namespace") -> str | None:
@@ -213,8 +229,6 @@ def history_view(history: "holdfast.History") -> dict[str, object]:
 
 def history_lines(console: Console, history: "holdfast.History") -> Iterator[str]:
     """Yields a line for each step."""
-    if not history.steps:
-        yield "No snapshot holds it, and nothing happened to it."
     for step in history:
         yield _line(console, step)
         if step.gone and step.snapshot is not None:

@@ -5,7 +5,7 @@ from argparse import ArgumentParser, Namespace
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.exits import CONFLICT, DONE
+from holdfast.cli.exits import code_of_proof
 from holdfast.cli.snapshots import snapshot_view
 from holdfast.cli.views import changes_view
 from holdfast.escaping import escaped
@@ -57,4 +57,4 @@ def run(arguments: Namespace, console: Console) -> int:
         if merged.safety_id is not None:
             console.say(f"What was there before is kept as {words.short(merged.safety_id)}.")
         console.say("`holdfast undo` takes this back.")
-    return DONE if merged.verified else CONFLICT
+    return code_of_proof(console, is_verified=merged.verified)

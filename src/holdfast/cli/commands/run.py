@@ -27,7 +27,7 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
-from holdfast.cli.exits import Refused, report, usage
+from holdfast.cli.exits import Refused, code_of_proof, report, usage
 from holdfast.cli.snapshots import snapshot_view
 from holdfast.cli.views import find_coverage, restored_view
 from holdfast.errors import DirectoryMissing, HoldfastError
@@ -214,8 +214,13 @@ def _tell(console: Console, workspace: "holdfast.Workspace", outcome: _Outcome) 
         if outcome.rolled_back.was_missing:
             did = f", {workspace.path} was missing and was made anew"
         to = words.short(outcome.before.id)
-        proof = "" if outcome.rolled_back.verified else ", NOT VERIFIED"
-        console.note(f"failed with {outcome.exit_code}; rolled back to {to}{proof}{did}")
+        console.note(f"failed with {outcome.exit_code}; rolled back to {to}{did}")
+        # The exit code is still the command's.
+        code_of_proof(
+            console,
+            is_verified=outcome.rolled_back.verified,
+            differing=outcome.rolled_back.differing,
+        )
         lacking = words.lacking(
             is_partial=outcome.rolled_back.is_partial,
             uncaptured=len(outcome.rolled_back.uncaptured),

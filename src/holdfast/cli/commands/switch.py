@@ -17,7 +17,7 @@ from holdfast.cli import thin, words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.background import end_watcher
 from holdfast.cli.console import Console
-from holdfast.cli.exits import CONFLICT, DONE, usage
+from holdfast.cli.exits import code_of_proof, usage
 from holdfast.cli.restored import most_listed
 from holdfast.cli.views import restored_view
 from holdfast.escaping import escaped
@@ -78,7 +78,7 @@ def run(arguments: Namespace, console: Console) -> int:
         for line in words.change_lines(console, restored.changes):
             console.say(line)
         console.say(f"`holdfast switch {escaped(before)}` goes back.")
-    return DONE if restored.verified else CONFLICT
+    return code_of_proof(console, is_verified=restored.verified, differing=restored.differing)
 
 
 def _known(console: Console, name: str) -> "holdfast.Namespace":

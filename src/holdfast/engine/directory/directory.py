@@ -33,7 +33,7 @@ from holdfast.errors.system import NO_ROOM
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Head
 from holdfast.progress import Progress, no_progress
-from holdfast.workspace.descent import open_root, open_up
+from holdfast.workspace.descent import Descent, open_root, open_up
 from holdfast.workspace.ignoring import IGNORE_FILE, MAX_RULES_BYTES, Rules
 from holdfast.workspace.journal import Journal
 from holdfast.workspace.openings import Openings, Watching
@@ -260,9 +260,13 @@ class Directory:
         self.coverage, self._excluded = captured.coverage, cache(captured.find_excluded)
         return captured
 
-    def is_excluded(self, key: bytes) -> bool:
-        """Says whether something is in the directory, and left out of the last look at it."""
-        return is_within(key, self._excluded())
+    @contextmanager
+    def excluding(self) -> Generator[Callable[[bytes], bool]]:
+        """Opens what says whether something is there, and left out of the last look."""
+        excluded = self._excluded()
+        with Descent(self.root_fd) as descent:
+            # A folder is left out as a whole: what is in it, only the folder itself can say.
+            yield lambda key: is_within(key, excluded) and descent.is_there(key)
 
     def learn(
         self,

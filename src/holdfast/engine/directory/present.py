@@ -93,12 +93,13 @@ class Glance:
 
     def without_excluded(self, found: Iterator[Change], excluded: list[Change]) -> Iterator[Change]:
         """Yields changes, but for what the rules alone take out: of that, files go apart."""
-        for change in found:
-            is_removed = change.plane is Plane.FILES and change.change == "removed"
-            if not is_removed or not self.directory.is_excluded(change.key):
-                yield change
-            elif not isinstance(change.old, Folder):
-                excluded.append(change)
+        with self.directory.excluding() as is_excluded:
+            for change in found:
+                is_removed = change.plane is Plane.FILES and change.change == "removed"
+                if not is_removed or not is_excluded(change.key):
+                    yield change
+                elif not isinstance(change.old, Folder):
+                    excluded.append(change)
 
     def _unread(self, source: NodeSource, files: ObjectId, shown: ObjectId) -> dict[bytes, bytes]:
         """Returns the entries of what is there and could not be read, as a map has them."""

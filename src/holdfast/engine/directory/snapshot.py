@@ -21,7 +21,7 @@ from holdfast.engine.core.coverage import Coverage
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.limits import check_quota
 from holdfast.engine.core.lineage import FOUND
-from holdfast.engine.core.paths import is_within, legible, to_text
+from holdfast.engine.core.paths import legible, to_text
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.filling import Filled, fill
 from holdfast.engine.directory.joining import IsTorn, nothing_torn
@@ -94,6 +94,7 @@ def keep(
         )
         taking = _Taking(
             replace(handle, directory=directory.attaching),
+            directory,
             captured,
             stage,
             note,
@@ -142,6 +143,7 @@ class _Taking:
     """One snapshot of a directory that was read."""
 
     handle: Handle
+    directory: Directory
     captured: Captured
     stage: Stage
     note: Note
@@ -271,12 +273,12 @@ class _Taking:
 
     def _coverage(self, filled: Filled) -> Coverage:
         """Returns what it covers, and how much of what the head holds the rules have taken out."""
-        excluded = self.captured.find_excluded()
-        taken = [
-            decode_entry(edit.old)
-            for edit in filled.edits or ()
-            if edit.new is None and edit.old is not None and is_within(edit.key, excluded)
-        ]
+        with self.directory.excluding() as is_excluded:
+            taken = [
+                decode_entry(edit.old)
+                for edit in filled.edits or ()
+                if edit.new is None and edit.old is not None and is_excluded(edit.key)
+            ]
         count = sum(not isinstance(entry, Folder) for entry in taken)
         return self.captured.coverage.excluding(count)
 

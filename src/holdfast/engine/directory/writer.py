@@ -42,6 +42,9 @@ from holdfast.workspace.writing import Writer
 MOST_DAMAGED: Final = 20
 """Files that are named if they are damaged: `verify` names all."""
 
+MOST_DIFFERING: Final = 100
+"""Paths that are named if they are not what was asked for: `status` names all."""
+
 
 class Follower:
     """One directory on its way; made for one operation."""
@@ -84,6 +87,8 @@ class Follower:
         self._written: Mapping[bytes, State] = {}
         self.is_verified = True
         """Whether what was written was read again, and is what was asked for."""
+        self.differing: list[bytes] = []
+        """Some of what is not, if it is not."""
         self.kept: list[bytes] = []
         """Folders that had to stay: something lies in them that is not captured."""
         self.spared: Mapping[bytes, str | None] = {}
@@ -112,6 +117,7 @@ class Follower:
             done,
             safety_id=done.safety_id or kept,
             verified=done.verified and self.is_verified,
+            differing=[to_text(path) for path in self.differing],
             in_motion=sorted(in_motion),
             kept=[to_text(path) for path in self.kept],
             uncovered=[to_text(path) for path in self.uncovered],
@@ -125,7 +131,7 @@ class Follower:
         self._mark = move.mark
         self.turn_back(source)
         known, wanted = self._directory.last, move.goal.plane(Plane.FILES)
-        self.is_verified, self.kept = True, []
+        self.is_verified, self.differing, self.kept = True, [], []
         self.spared, self.uncovered, self.in_motion = {}, [], frozenset()
         # Those by which it was looked at: what is written may be others.
         self._earlier = self._earlier or self._directory.rules()
@@ -210,6 +216,7 @@ class Follower:
         excused = {*self.kept, *self.spared, *around, *proof.twins}
         if not proof.differing <= excused:
             self.is_verified = False
+            self.differing = sorted(proof.differing - excused)[:MOST_DIFFERING]
             # Somebody else was at it: the next look reads all, and misses nothing.
             files = goal.plane(Plane.FILES).hex()
             self._directory.forget_to(files, files)

@@ -36,7 +36,7 @@ from holdfast.entries import (
     tag_of,
     unpack_refs,
 )
-from holdfast.errors import Damaged, InvalidValue, TooLarge, Unencodable, shorten
+from holdfast.errors import Damaged, InvalidValue, TooLarge, Unencodable
 from holdfast.ids import ObjectId
 from holdfast.jsontext import to_json
 from holdfast.tree import apply, build, decode_node, iterate
@@ -377,7 +377,7 @@ def _shown_key(key: str) -> bytes:
 
 def _checked_key(key: object) -> str:
     if not isinstance(key, str):
-        message = f"a key of a session's state is text, not {shorten(repr(key))}"
+        message = f"a key of a session's state is text, not {type(key).__name__!r}"
         raise Unencodable(message)
     try:
         encoded = key.encode()
