@@ -7,7 +7,6 @@ Never through a link, and never out of the directory: each folder is opened with
 import os
 import stat
 from collections.abc import Iterable
-from contextlib import suppress
 
 from holdfast.workspace.descent import OPEN_FOLDER, Descent
 
@@ -26,11 +25,14 @@ def hand_over(folder: str, user: int, *, within: Iterable[bytes] | None = None) 
             waiting = [b""] if within is None else sorted(within, reverse=True)
             while waiting:
                 path = waiting.pop()
-                # Gone since, or no folder any more: nothing is in it.
-                with suppress(FileNotFoundError, NotADirectoryError):
-                    folders = _give_all(descent.open(path), user)
-                    if within is None:
-                        waiting += (path + b"/" + name if path else name for name in folders)
+                try:
+                    fd = descent.open(path)
+                except (FileNotFoundError, NotADirectoryError):
+                    # Gone since, or no folder any more: nothing is in it.
+                    continue
+                folders = _give_all(fd, user)
+                if within is None:
+                    waiting += (path + b"/" + name if path else name for name in folders)
     finally:
         os.close(root_fd)
 

@@ -105,12 +105,13 @@ class Warm:
             self.keep(INTERRUPTED)
         try:
             self._workspace.agree()
-        except Unavailable:
+            self.hand_over()
+        except (Unavailable, OSError):
             # A folder that a command has closed, for one: all that is in it is in the namespace,
             # of which another is made.
             self._begin_anew()
             self._workspace.agree()
-        self.hand_over()
+            self.hand_over()
 
     def hand_over(self) -> None:
         """Gives what was brought into it to whoever runs commands there."""
