@@ -15,7 +15,7 @@ which is noted beside it, but for while somebody works on it.
 import hashlib
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
@@ -95,8 +95,11 @@ class Warm:
 
     def close(self) -> None:
         """Keeps what is known of it for the next command."""
-        if self._user is not None and self._is_users and not self._workspace.touched:
-            self.place.note_owner(self._user)
+        if self._user is not None and self._is_users:
+            # What the command did is kept: the next one only has more to look at.
+            with suppress(OSError):
+                self.hand_over()
+                self.place.note_owner(self._user)
         self._workspace.close()
 
     def catch_up(self) -> None:
@@ -157,7 +160,6 @@ def lend(handle: Handle, namespace_id: NamespaceId) -> Generator[Warm]:
             warm = Warm(handle, place, _number_of(handle, namespace_id))
             try:
                 yield warm
-                warm.hand_over()
             finally:
                 warm.close()
             os.utime(place.folder)
