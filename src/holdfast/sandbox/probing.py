@@ -29,6 +29,8 @@ while read -r name value rest; do
     Seccomp:) [ "$value" = 2 ] || fail "calls of the kernel are not filtered" ;;
     Cap*) [ "$value" = 0000000000000000 ] || fail "capabilities are left" ;;
     Uid:|Gid:) for id in $value $rest; do [ "$id" = "$1" ] || fail "it is somebody else"; done ;;
+    # In a namespace of users they are those of whoever has made it, and cannot be given up.
+    Groups:) [ -z "$value" ] || [ "$1" = {USUAL_ID} ] || fail "groups are left" ;;
   esac
 done < /proc/self/status
 while IFS=: read -r name rest; do
@@ -48,7 +50,7 @@ echo holds
 """
 
 _NUMBER: Final = 0
-"""No namespace has it."""
+"""Of the probe. A command that has the same is counted with it for a moment, and no more."""
 
 _AT_PROBE: Final = Allowance(seconds=10.0)
 
