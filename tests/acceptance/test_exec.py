@@ -14,12 +14,15 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.engine.commands import warm
 from holdfast.engine.directory import lending
 from holdfast.engine.directory.lending import Place
 from holdfast.errors import Busy, InvalidValue, NotBuilt, QuotaExceeded
 from holdfast.model.commands import Stopped
+from holdfast.sandbox.users import find_user
 from holdfast.settings import ExecSettings
 from holdfast.testing.sandboxes import why_none
+from holdfast.workspace.owning import hand_over
 
 pytestmark = pytest.mark.skipif(why_none() is not None, reason=why_none() or "")
 
@@ -115,6 +118,7 @@ def test_what_is_written_while_it_runs_stays(agent: holdfast.Namespace) -> None:
     assert agent.files.read("both") == b"mine\n"
     # The version that gave way is in the snapshot before.
     assert any(agent.at(each).files.read("both") == b"theirs" for each in agent.timeline()[1:3])
+    assert agent.exec("echo more | tee -a beside both own > /dev/stderr").exit_code == 0
 
 
 def test_a_command_that_is_a_task_is_taken_back_when_it_fails(agent: holdfast.Namespace) -> None:
@@ -157,7 +161,7 @@ def test_nothing_is_left_out_and_nothing_is_in_the_way(local: holdfast.Holdfast)
     assert agent.files.read("shut/f") == b"y\n"
     agent.exec("chmod 000 shut")
     agent.files.write("shut/g", "z")
-    assert agent.exec("cat shut/f shut/g").stdout == "y\nz"
+    assert agent.exec("chmod 700 shut; chmod 600 shut/f; cat shut/f shut/g").stdout == "y\nz"
 
 
 def test_a_link_out_of_the_folder_leads_nowhere(local: holdfast.Holdfast, tmp_path: Path) -> None:
@@ -168,6 +172,47 @@ def test_a_link_out_of_the_folder_leads_nowhere(local: holdfast.Holdfast, tmp_pa
     assert "nobody's business" not in done.stdout
     assert (tmp_path / "secret").read_text() == "nobody's business"
     assert agent.files.stat("s").target == f"{tmp_path}/secret"
+
+
+def test_the_vault_is_out_of_reach(local: holdfast.Holdfast, tmp_path: Path) -> None:
+    done = local.namespace("alice").exec(
+        f"ls {tmp_path}/vault /proc/*/root{tmp_path}/vault /proc/*/cwd/../../../vault; ls -A"
+    )
+    assert done.stdout == ""
+
+
+@pytest.mark.skipif(find_user(0) is None, reason="nobody but root has others run commands")
+def test_as_root_each_namespace_has_a_user_of_its_own(
+    local: holdfast.Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[set[bytes] | None] = []
+
+    def noted(folder: str, user: int, *, within: set[bytes] | None) -> None:
+        given.append(within and {*within})
+        hand_over(folder, user, within=within)
+
+    monkeypatch.setattr(warm, "hand_over", noted)
+    (tmp_path / "secret").write_text("nobody's business")
+    alice, bob = local.namespace("alice"), local.namespace("bob")
+    alice.files.write("a/b/c", "1", mode=0o600)
+    alice.files.symlink("out", str(tmp_path / "secret"))
+    first = alice.exec("id -u; echo 2 >> a/b/c; echo 3 > a/d; whoami").stdout.split()
+    second = bob.exec("id -u; whoami").stdout.split()
+    assert (first[1], second[1]) == ("agent", "agent")
+    assert len({first[0], second[0], "0"}) == 3
+    assert (tmp_path / "secret").stat().st_uid == 0
+    assert alice.files.stat("a/b/c").mode == 0o600
+    # Only what was brought in since is looked at.
+    alice.exec("true")
+    assert given == [None, None]
+    alice.files.write("a/b/e", "4")
+    alice.files.write("f/g", "5")
+    assert alice.exec("echo 6 | tee -a a/b/* f/* f/h").exit_code == 0
+    assert given[2:] == [{b"", b"a", b"a/b", b"f"}]
+    owners = {
+        str(path.lstat().st_uid) for place in places(tmp_path) for path in place.files.rglob("*")
+    }
+    assert owners == {first[0]}
 
 
 def test_one_that_is_made_again_begins_empty(local: holdfast.Holdfast) -> None:

@@ -1,4 +1,4 @@
-"""Whoever tests as root tests commands, too: as somebody else, since nothing is run as root."""
+"""Whoever tests as root tests commands as another user, too, whose sandbox is another."""
 
 import os
 import re

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 from contextlib import closing
 from pathlib import Path
 
@@ -15,12 +16,14 @@ import pytest
 from holdfast.errors import SandboxUnavailable
 from holdfast.model.commands import Stopped
 from holdfast.sandbox import probing
-from holdfast.sandbox.confining import HOME
+from holdfast.sandbox.confining import HOME, USUAL_ID, Become
 from holdfast.sandbox.filtering import MACHINES, make_filter
 from holdfast.sandbox.limits import Allowance
 from holdfast.sandbox.probing import Sandbox
 from holdfast.sandbox.running import End, Order
+from holdfast.sandbox.users import find_user
 from holdfast.testing.sandboxes import why_none
+from holdfast.workspace.owning import hand_over
 
 needs_sandbox = pytest.mark.skipif(why_none() is not None, reason=why_none() or "")
 
@@ -33,15 +36,21 @@ class Box:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._sandbox = Sandbox()
+        # Of each test: the kernel counts the processes of all that have the same.
+        self._number = zlib.crc32(str(folder).encode())
+        self.user = find_user(self._number)
 
     def __call__(self, command: str, *, stdin: bytes = b"", **allowed: float) -> tuple[End, str]:
         said: list[bytes] = []
+        if self.user not in (None, self.folder.stat().st_uid):
+            hand_over(str(self.folder), self.user)
         order = Order(
             command=["/bin/bash", "-c", command],
             folder=str(self.folder),
             cwd=HOME,
             allowance=Allowance(**allowed),  # pyright: ignore[reportArgumentType] - as the test says
             stdin=stdin,
+            number=self._number,
         )
         end = self._sandbox.run(order, lambda _, text: said.append(text))
         return end, b"".join(said).decode("utf-8", "replace")
@@ -107,8 +116,16 @@ REFUSED = {
     "debugging of the kernel": ": >> /proc/dynamic_debug/control",
     "the program of the first process": ": >> /proc/1/exe",
     "memory of the kernel": "head -c 1 /proc/kcore",
+    "a device that all have": "mknod workspace/null c 1 3",
     "becoming another": "su -c true",
+    "becoming root": "sudo -n true",
+    "other users": "newuidmap $$ 0 0 1",
+    "root's number": "setpriv --reuid 0 true",
+    "root's group": "setpriv --regid 0 --clear-groups true",
+    "capabilities": "setpriv --inh-caps +chown --ambient-caps +chown true",
+    "the owner of a file": "touch workspace/f && chown 0:0 workspace/f",
     # As they are: it would be the machine's own.
+    "the mode of a program": "chmod 755 /usr/bin/env",
     **{f"the mode of {name}": f"chmod 666 /dev/{name}" for name in ("null", "zero", "tty")},
 }
 
@@ -119,6 +136,18 @@ def test_ways_out_are_refused(box: Box, way: str) -> None:
     end, said = box(f"{REFUSED[way]} && echo done")
     assert end.exit_code != 0
     assert "done" not in said
+
+
+@needs_sandbox
+def test_a_program_of_somebody_elses_runs_as_whoever_starts_it(box: Box) -> None:
+    box("true")
+    # Root's, where these are root's tests.
+    (box.folder / "who").write_bytes(Path("/usr/bin/id").read_bytes())
+    (box.folder / "who").chmod(0o6755)
+    _, said = box("workspace/who -u; workspace/who -g; grep -h Cap /proc/self/status")
+    ids, capabilities = said.split()[:2], said.split()[3::2]
+    assert ids == [str(box.user or USUAL_ID)] * 2
+    assert capabilities == ["0" * 16] * 5
 
 
 CALLS = """
@@ -305,11 +334,56 @@ def test_no_more_processes_than_the_kernel_lets_it_have(box: Box) -> None:
     assert not said or int(said.split()[-1]) <= 20
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="it is about root")
-def test_as_root_nothing_is_run(box: Box) -> None:
-    with pytest.raises(SandboxUnavailable, match="root"):
+needs_root = pytest.mark.skipif(find_user(0) is None, reason="it is about root")
+
+
+@needs_root
+@needs_sandbox
+def test_root_runs_nothing_without_what_gives_root_up(
+    box: Box, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "bwrap").symlink_to("/usr/bin/bwrap")
+    monkeypatch.setattr(probing, "PATH", str(tmp_path / "bin"))
+    with pytest.raises(SandboxUnavailable, match="setpriv"):
         box("touch workspace/ran")
     assert list(box.folder.iterdir()) == []
+
+
+@needs_root
+@needs_sandbox
+@pytest.mark.parametrize(
+    ("kept", "why"), [("--bounding-set", "capabilities are left"), ("--regid", "somebody else")]
+)
+def test_a_sandbox_that_leaves_something_of_roots_is_not_believed(
+    box: Box, monkeypatch: pytest.MonkeyPatch, kept: str, why: str
+) -> None:
+    line = Become.line
+
+    def without(self: Become) -> list[str]:
+        given = line(self)
+        at = next(at for at, each in enumerate(given) if each.startswith(kept))
+        return given[:at] + given[at + (1 if "=" in given[at] else 2) :]
+
+    monkeypatch.setattr(Become, "line", without)
+    with pytest.raises(SandboxUnavailable, match=why):
+        box("touch workspace/ran")
+    assert list(box.folder.iterdir()) == []
+
+
+@needs_root
+def test_what_is_handed_over_is_in_the_folder(box: Box, secret: Path) -> None:
+    assert box.user is not None
+    (box.folder / "in").mkdir(mode=0o500)
+    for place in (box.folder, box.folder / "in"):
+        (place / "out").symlink_to(secret)
+        (place / "up").symlink_to(box.folder.parent)
+        (place / "kept").write_text("x")
+        (place / "kept").chmod(0o4640)
+    hand_over(str(box.folder), box.user)
+    assert {each.lstat().st_uid for each in box.folder.rglob("*")} == {box.user}
+    assert (box.folder / "in").stat().st_mode & 0o7777 == 0o500
+    assert (secret.stat().st_uid, box.folder.parent.stat().st_uid) == (os.geteuid(),) * 2
 
 
 def test_without_bubblewrap_nothing_is_run(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,16 +393,18 @@ def test_without_bubblewrap_nothing_is_run(box: Box, monkeypatch: pytest.MonkeyP
     assert list(box.folder.iterdir()) == []
 
 
-@pytest.mark.parametrize("script", ["exit 1", "echo no permissions >&2; exit 1"])
+@pytest.mark.parametrize(
+    ("script", "why"), [("exit 1", "does not answer"), ("echo no leave >&2; exit 1", "no leave")]
+)
 def test_a_bubblewrap_that_makes_no_sandbox_runs_nothing(
-    box: Box, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str
+    box: Box, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, script: str, why: str
 ) -> None:
     (tmp_path / "bin").mkdir()
     fake = tmp_path / "bin" / "bwrap"
     fake.write_text(f"#!/bin/sh\n{script}\n")
     fake.chmod(0o755)
-    monkeypatch.setattr(probing, "PATH", str(fake.parent))
-    with pytest.raises(SandboxUnavailable):
+    monkeypatch.setattr(probing, "PATH", f"{fake.parent}:{probing.PATH}")
+    with pytest.raises(SandboxUnavailable, match=why):
         box("touch workspace/ran")
     assert list(box.folder.iterdir()) == []
 

@@ -201,7 +201,7 @@ def test_a_server_that_cannot_have_a_sandbox_does_not_start(tmp_path: Path) -> N
     # As where bubblewrap may not make namespaces: it is there, and says no.
     program = (
         "import sys; from holdfast.sandbox import probing; "
-        f"probing.PATH = {str(tmp_path)!r}; "
+        f"probing.PATH = {str(tmp_path)!r} + ':' + probing.PATH; "
         "from holdfast.cli.main import main; sys.exit(main())"
     )
     fake = tmp_path / "bwrap"

@@ -28,6 +28,6 @@ class SandboxUnavailable(Unavailable):
 
     code = "sandbox_unavailable"
     hint = (
-        "Install bubblewrap, and let this user make user namespaces; `docs/howto/run-commands.md` "
+        "Install bubblewrap, and let this user make namespaces; `docs/howto/run-commands.md` "
         "says what is needed."
     )

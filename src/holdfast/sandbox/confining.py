@@ -7,6 +7,7 @@ run at all: nothing that says something about this machine, its users or its key
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -46,13 +47,39 @@ _OF_NETWORKS: Final = (
     "/etc/services",
 )
 
-_UNSHARED: Final = ("user", "pid", "ipc", "uts", "cgroup")
+_UNSHARED: Final = ("pid", "ipc", "uts", "cgroup")
 
-USERS: Final = b"agent:x:1000:1000:agent:/home/agent:/bin/bash\n"
-GROUPS: Final = b"agent:x:1000:\n"
-_ID: Final = "1000"
+USUAL_ID: Final = 1000
+"""Of the one user of a namespace of users."""
+
+_TO_CHANGE_USERS: Final = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+_GIVING_UP: Final = "--clear-groups --inh-caps=-all --ambient-caps=-all --bounding-set=-all"
 
 _SHARED_MEMORY_BYTES: Final = 64 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Become:
+    """How what root has started becomes somebody else."""
+
+    setpriv: str
+    user: int
+
+    def line(self) -> list[str]:
+        """Returns the beginning of a command line: from there on nothing of root's is left."""
+        who = str(self.user)
+        given = [self.setpriv, "--reuid", who, "--regid", who, *_GIVING_UP.split()]
+        return [*given, "--no-new-privs", "--"]
+
+
+def users(user: int) -> bytes:
+    """Returns the `/etc/passwd` of a sandbox."""
+    return f"agent:x:{user}:{user}:agent:{HOME}:/bin/bash\n".encode()
+
+
+def groups(user: int) -> bytes:
+    """Returns the `/etc/group` of a sandbox."""
+    return f"agent:x:{user}:\n".encode()
 
 
 def arguments(
@@ -60,7 +87,7 @@ def arguments(
     folder: str,
     command: Sequence[str],
     *,
-    cwd: str,
+    become: Become | None,
     filter_fd: int,
     users_fd: int,
     groups_fd: int,
@@ -68,26 +95,42 @@ def arguments(
     scratch_bytes: int,
     has_network: bool,
 ) -> list[str]:
-    """Returns the command line that runs a command with a folder of its own, and nothing else."""
+    """Returns the command line that runs a command with a folder of its own, and nothing else.
+
+    Root's sandbox is made as root, which reaches the folder wherever it is, and whose first program
+    `become`s somebody else; any other is made in a namespace of users, with one user in it.
+    """
     given = [bwrap, *(f"--unshare-{kind}" for kind in _UNSHARED)]
     if not has_network:
         given.append("--unshare-net")
     given += ["--die-with-parent", "--new-session", "--cap-drop", "ALL"]
-    given += ["--uid", _ID, "--gid", _ID, "--hostname", "sandbox", "--clearenv"]
+    if become is None:
+        given += ["--unshare-user", "--uid", str(USUAL_ID), "--gid", str(USUAL_ID)]
+    else:
+        for capability in _TO_CHANGE_USERS:
+            given += ["--cap-add", capability]
+        command = [*become.line(), *command]
+    given += ["--hostname", "sandbox", "--clearenv"]
     for name, value in _environment():
         given += ["--setenv", name, value]
+    for place in ("/etc", os.path.dirname(HOME)):  # noqa: PTH120 - a name, and nothing on disk
+        given += ["--perms", "0755", "--dir", place]
     given += _system(has_network=has_network)
-    given += ["--ro-bind-data", str(users_fd), "/etc/passwd"]
-    given += ["--ro-bind-data", str(groups_fd), "/etc/group"]
+    for fd, place in ((users_fd, "/etc/passwd"), (groups_fd, "/etc/group")):
+        given += ["--perms", "0444", "--ro-bind-data", str(fd), place]
     # What is in memory counts for nobody: it has an end of its own, wherever it can be written to.
     given += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
-    given += ["--size", str(_SHARED_MEMORY_BYTES), "--tmpfs", "/dev/shm"]  # noqa: S108 - in there
-    given += ["--remount-ro", "/dev"]
+    given += [*_in_memory("/dev/shm", _SHARED_MEMORY_BYTES), "--remount-ro", "/dev"]  # noqa: S108 - in there
     for place in ("/tmp", HOME):  # noqa: S108 - of the command alone
-        given += ["--size", str(scratch_bytes), "--tmpfs", place]
-    given += ["--bind", folder, WORKSPACE, "--remount-ro", "/", "--chdir", cwd]
+        given += _in_memory(place, scratch_bytes)
+    given += ["--bind", folder, WORKSPACE, "--remount-ro", "/", "--chdir", "/"]
     given += ["--seccomp", str(filter_fd), "--info-fd", str(info_fd), "--", *command]
     return given
+
+
+def _in_memory(place: str, size_bytes: int) -> list[str]:
+    # Whoever made it: nobody else is in there.
+    return ["--perms", "1777", "--size", str(size_bytes), "--tmpfs", place]
 
 
 def _environment() -> Iterator[tuple[str, str]]:

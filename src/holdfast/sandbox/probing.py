@@ -11,15 +11,15 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from holdfast.errors import SandboxUnavailable
-from holdfast.sandbox.confining import PATH, WORKSPACE
+from holdfast.sandbox.confining import PATH, USUAL_ID, WORKSPACE
 from holdfast.sandbox.filtering import make_filter
 from holdfast.sandbox.limits import Allowance
-from holdfast.sandbox.running import End, Hear, Order, run
+from holdfast.sandbox.running import End, Hear, Order, Tools, run
+from holdfast.sandbox.users import find_user
 
 _CHECKS: Final = f"""
 fail() {{ echo "$1"; exit 1; }}
@@ -27,7 +27,10 @@ while read -r name value rest; do
   case $name in
     NoNewPrivs:) [ "$value" = 1 ] || fail "privileges can be gained" ;;
     Seccomp:) [ "$value" = 2 ] || fail "calls of the kernel are not filtered" ;;
-    CapEff:|CapPrm:|CapBnd:) [ "$value" = 0000000000000000 ] || fail "capabilities are left" ;;
+    Cap*) [ "$value" = 0000000000000000 ] || fail "capabilities are left" ;;
+    Uid:|Gid:) for id in $value $rest; do [ "$id" = "$1" ] || fail "it is somebody else"; done ;;
+    # In a namespace of users they are those of whoever has made it, and cannot be given up.
+    Groups:) [ -z "$value" ] || [ "$1" = {USUAL_ID} ] || fail "groups are left" ;;
   esac
 done < /proc/self/status
 while IFS=: read -r name rest; do
@@ -39,10 +42,15 @@ done
 for place in /proc/self/comm /proc/sys/kernel/core_pattern /proc/sysrq-trigger; do
   ( : >> "$place" ) 2>/dev/null && fail "$place can be written to"
 done
+# As it is: where this is not refused, it is the machine's own.
+chmod 666 /dev/null 2>/dev/null && fail "the modes of devices can be changed"
 ( : > {WORKSPACE}/probe ) || fail "the workspace cannot be written to"
 [ "$BASHPID" -lt 100 ] || fail "other processes are there"
 echo holds
 """
+
+_NUMBER: Final = 0
+"""Of the probe. A command that has the same is counted with it for a moment, and no more."""
 
 _AT_PROBE: Final = Allowance(seconds=10.0)
 
@@ -52,7 +60,7 @@ class Sandbox:
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
-        self._found: tuple[str, bytes] | None = None
+        self._found: Tools | None = None
 
     def check(self) -> None:
         """Raises `SandboxUnavailable`, with the reason, if no command can be run here."""
@@ -60,39 +68,28 @@ class Sandbox:
 
     def run(self, order: Order, hear: Hear, *, is_wanted: Callable[[], bool] = lambda: True) -> End:
         """Runs a command."""
-        bwrap, filter_ = self._get()
-        return run(bwrap, filter_, order, hear, is_wanted=is_wanted)
+        return run(self._get(), order, hear, is_wanted=is_wanted)
 
-    def _get(self) -> tuple[str, bytes]:
+    def _get(self) -> Tools:
         with self._guard:
             if self._found is None:
                 self._found = _probe()
             return self._found
 
 
-def _is_root() -> bool:
-    """Says whether this is the machine's root, and not one of a namespace of its own."""
-    if os.geteuid() != 0:
-        return False
-    with suppress(OSError, ValueError):
-        inside, outside, _ = Path("/proc/self/uid_map").read_text("ascii").split("\n")[0].split()
-        return inside != "0" or outside == "0"
-    return True
-
-
-def _probe() -> tuple[str, bytes]:
+def _probe() -> Tools:
     if sys.platform != "linux":
         raise SandboxUnavailable("commands are run on Linux alone: bubblewrap is there")
     # Not by what this process was told: who sets that would choose what runs here.
     bwrap = shutil.which("bwrap", path=PATH)
     if bwrap is None:
         raise SandboxUnavailable("bubblewrap (`bwrap`) is not installed")
-    if _is_root():
-        # Whatever namespace its commands are in, what belongs to root is theirs: they could change
-        # the modes of devices, and the kernel counts none of their processes.
-        raise SandboxUnavailable("commands are not run as root").with_hint(
-            "Run it as another user: nothing here needs root."
-        )
+    user, setpriv = find_user(_NUMBER), None
+    if user is not None:
+        setpriv = shutil.which("setpriv", path=PATH)
+        if setpriv is None:
+            message = "`setpriv` of util-linux is not installed, without which root runs nothing"
+            raise SandboxUnavailable(message)
     filter_ = make_filter(platform.machine())
     if filter_ is None:
         message = f"no filter of system calls is known for {platform.machine()}"
@@ -101,16 +98,20 @@ def _probe() -> tuple[str, bytes]:
         raise SandboxUnavailable("bash is not installed")
     if not Path("/proc/thread-self/children").exists():
         raise SandboxUnavailable("this kernel does not say which processes a command has")
-    said: list[bytes] = []
+    tools, said = Tools(bwrap, filter_, setpriv), list[bytes]()
     with tempfile.TemporaryDirectory(prefix="holdfast-probe-") as folder:
+        if user is not None:
+            os.chown(folder, user, user)
+        who = str(USUAL_ID if user is None else user)
         order = Order(
-            command=["/bin/bash", "-c", _CHECKS],
+            command=["/bin/bash", "-c", _CHECKS, "bash", who],
             folder=folder,
             cwd=WORKSPACE,
             allowance=_AT_PROBE,
+            number=_NUMBER,
         )
-        run(bwrap, filter_, order, lambda _, text: said.append(text), is_wanted=lambda: True)
+        run(tools, order, lambda _, text: said.append(text), is_wanted=lambda: True)
     told = b"".join(said).decode("utf-8", "replace").strip()
     if told != "holds":
         raise SandboxUnavailable(f"the sandbox does not hold here: {told[:500] or 'no answer'}")
-    return bwrap, filter_
+    return tools

@@ -25,9 +25,10 @@ import msgspec
 
 from holdfast.errors import SandboxUnavailable
 from holdfast.model.commands import Stopped
-from holdfast.sandbox.confining import GROUPS, USERS, arguments
+from holdfast.sandbox.confining import USUAL_ID, Become, arguments, groups, users
 from holdfast.sandbox.limits import Allowance
 from holdfast.sandbox.tallying import Growth, Processes, find_children
+from holdfast.sandbox.users import find_user
 
 LOOK_S: Final = 0.05
 """A bomb of processes has made some hundreds in this time."""
@@ -39,16 +40,17 @@ _SIGNALLED: Final = 128
 _KIBIBYTE: Final = 1024
 
 _GATE: Final = """
-hf_ready=$1 hf_gate=$2; shift 2
+hf_ready=$1 hf_gate=$2; cd -- "$3" || exit 1; shift 3
 echo ready >&"$hf_ready" && read -r hf_go <&"$hf_gate" || exit 1
 exec {hf_ready}>&- {hf_gate}<&-
 ulimit -c 0 && ulimit -d "$1" && ulimit -f "$2" && ulimit -n "$3" && ulimit -u "$4" || exit 1
 shift 4
-unset hf_ready hf_gate hf_go
+unset hf_ready hf_gate hf_go OLDPWD
 exec "$@"
 """
 """Says that it is there, waits until it is told to go on, and takes no more than it may. Whoever
-would tell it is gone if there is nothing to be read."""
+would tell it is gone if there is nothing to be read. It goes to where the command begins itself:
+what made the sandbox may not, if that is somebody else's."""
 
 _KEEPER: Final = """
 hf_life=$1; shift
@@ -83,6 +85,18 @@ class Order:
     folder_bytes: int = 0
     folder_files: int = 0
     """What the folder holds before: it may grow by what is allowed."""
+    number: int = 0
+    """Where the server is root, the folder belongs to the user of this number (`users.py`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What a sandbox is made with."""
+
+    bwrap: str
+    filter_: bytes
+    setpriv: str | None
+    """What gives up being root; None for whoever is not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,12 +115,10 @@ class _Info(msgspec.Struct):
     child_pid: int = msgspec.field(name="child-pid")
 
 
-def run(
-    bwrap: str, filter_: bytes, order: Order, hear: Hear, *, is_wanted: Callable[[], bool]
-) -> End:
+def run(tools: Tools, order: Order, hear: Hear, *, is_wanted: Callable[[], bool]) -> End:
     """Runs a command; raises `SandboxUnavailable` if there is no sandbox for it."""
     with ExitStack() as stack:
-        started = _Started(bwrap, filter_, order, stack)
+        started = _Started(tools, order, stack)
         started.wait_until_ready()
         began = time.monotonic()
         started.let_go()
@@ -121,8 +133,10 @@ def run(
 class _Started:
     """A sandbox that was started, and in which nothing of the command has happened yet."""
 
-    def __init__(self, bwrap: str, filter_: bytes, order: Order, stack: ExitStack) -> None:
+    def __init__(self, tools: Tools, order: Order, stack: ExitStack) -> None:
         self._order = order
+        become = _become(tools, order)
+        user = USUAL_ID if become is None else become.user
         allowance = order.allowance
         lend = stack.enter_context
         ready, ready_in = lend(_pipe())
@@ -133,14 +147,14 @@ class _Started:
         info = lend(_file(b""))
         out, out_in = lend(_pipe())
         err, err_in = lend(_pipe())
-        data = [lend(_file(each)) for each in (filter_, USERS, GROUPS)]
+        data = [lend(_file(each)) for each in (tools.filter_, users(user), groups(user))]
         line = arguments(
-            bwrap,
+            tools.bwrap,
             order.folder,
-            ["/bin/bash", "-c", _GATE, "bash", str(ready_in.fd), str(gate_out.fd)]
+            ["/bin/bash", "-c", _GATE, "bash", str(ready_in.fd), str(gate_out.fd), order.cwd]
             + [str(limit) for limit in _limits(allowance)]
             + [*order.command],
-            cwd=order.cwd,
+            become=become,
             filter_fd=data[0].fd,
             users_fd=data[1].fd,
             groups_fd=data[2].fd,
@@ -150,6 +164,10 @@ class _Started:
         )
         given = (ready_in, gate_out, life_out, *data)
         stdin = lend(_file(order.stdin))
+        if become is not None:
+            # So that `/dev/stdout` can be opened, which is this very pipe.
+            for stream in (stdin, out_in, err_in):
+                os.fchown(stream.fd, user, user)
         try:
             self._process = subprocess.Popen(  # noqa: S603 - in the sandbox, and nowhere else
                 ["/bin/bash", "-c", _KEEPER, "keeper", str(life_out.fd), *line],
@@ -162,7 +180,7 @@ class _Started:
                 start_new_session=True,
             )
         except OSError as exc:
-            message = f"{bwrap} cannot be started: {exc.strerror}"
+            message = f"{tools.bwrap} cannot be started: {exc.strerror}"
             raise SandboxUnavailable(message) from exc
         self._ready, self._gate, self._life, self._info = ready, gate, life, info
         self._streams = {out.fd: "stdout", err.fd: "stderr"}
@@ -305,6 +323,15 @@ class _Started:
         with selectors.DefaultSelector() as waiting:
             waiting.register(self._err, selectors.EVENT_READ)
             return bool(waiting.select(0))
+
+
+def _become(tools: Tools, order: Order) -> Become | None:
+    user = find_user(order.number)
+    if user is None:
+        return None
+    if tools.setpriv is None:
+        raise SandboxUnavailable("this process was not root's when it looked for a sandbox")
+    return Become(tools.setpriv, user)
 
 
 def _limits(allowance: Allowance) -> Sequence[int]:

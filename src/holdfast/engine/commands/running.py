@@ -73,6 +73,7 @@ class SandboxedCommands:
                 has_network=wanted.network,
                 folder_bytes=head.size.bytes,
                 folder_files=head.size.entries,
+                number=warm.number,
             )
             # What waits for its reply would keep others from writing for as long as this runs.
             handle.context.begin_anew()

@@ -6,14 +6,20 @@ when it ends. So a call costs what has changed, and not what there is.
 
 One command at a time: whoever holds the place (`directory/lending.py`). What one that was
 interrupted has left is kept as a snapshot of its own before the next one begins.
+
+Where the server is root, commands run as somebody else, to whom all that is in the directory is
+handed over before each of them. What was brought into it is; all else belongs to that user already,
+which is noted beside it, but for while somebody works on it.
 """
 
+import hashlib
 import os
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
+from holdfast.engine.directory.agreeing import Agreed
 from holdfast.engine.directory.attachments import Attachment, Attachments
 from holdfast.engine.directory.lending import Place, place_for
 from holdfast.engine.directory.snapshot import keep
@@ -25,6 +31,8 @@ from holdfast.ids import NamespaceId
 from holdfast.model.basics import SnapshotInfo
 from holdfast.operations.snapshots import Note
 from holdfast.progress import no_progress
+from holdfast.sandbox.users import find_user
+from holdfast.workspace.owning import hand_over
 
 BEFORE: Final = "before a command"
 INTERRUPTED: Final = "what a command that was interrupted has left"
@@ -39,6 +47,11 @@ class _Copy(Workspace):
         # Whatever `.holdfastignore` says: commands see what the namespace has.
         super().__init__(handle, attachment, _NOTHING_LEFT_OUT)
         self._whose = whose
+
+    @property
+    def touched(self) -> set[bytes]:
+        """The folders into which something was brought that is not the command's yet."""
+        return self._directory.touched
 
     def capture(self, reason: str) -> SnapshotInfo | None:
         """Captures what differs; what the namespace had and no snapshot did is one before it."""
@@ -59,21 +72,36 @@ class _Copy(Workspace):
 class Warm:
     """The directory of one namespace, in the hands of whoever runs a command in it."""
 
-    def __init__(self, handle: Handle, place: Place, whose: NamespaceId) -> None:
-        self.place, self._handle, self._whose = place, handle, whose
+    def __init__(self, handle: Handle, place: Place, whose: NamespaceId, number: int) -> None:
+        self.place, self.number, self._handle, self._whose = place, number, handle, whose
+        self._user = find_user(number)
         self._workspace = self._open()
 
     def _open(self) -> _Copy:
         handle, place = self._handle, self.place
         place.prepare()
+        # Until it is closed: nobody knows any more if this is interrupted.
+        self._is_users = place.take_owner() == self._user
         context = replace(handle.context, state=place.state)
         found = Attachments(context, handle.tenant_id).get_or_add(
             place.files, namespace=handle.name
         )
-        return _Copy(handle, found, self._whose)
+        opened = _Copy(handle, found, self._whose)
+        opened.on_agreement = self._hear_of
+        return opened
+
+    def _hear_of(self, agreed: Agreed) -> None:
+        if agreed.failed is not None:
+            # Something may have been written, and taken back.
+            self._is_users = False
 
     def close(self) -> None:
         """Keeps what is known of it for the next command."""
+        if self._user is not None and self._is_users:
+            # What the command did is kept: the next one only has more to look at.
+            with suppress(OSError):
+                self.hand_over()
+                self.place.note_owner(self._user)
         self._workspace.close()
 
     def catch_up(self) -> None:
@@ -82,11 +110,24 @@ class Warm:
             self.keep(INTERRUPTED)
         try:
             self._workspace.agree()
-        except Unavailable:
+            self.hand_over()
+        except (Unavailable, OSError):
             # A folder that a command has closed, for one: all that is in it is in the namespace,
             # of which another is made.
             self._begin_anew()
             self._workspace.agree()
+            self.hand_over()
+
+    def hand_over(self) -> None:
+        """Gives what was brought into it to whoever runs commands there."""
+        if self._user is None:
+            return
+        touched = self._workspace.touched
+        if touched or not self._is_users:
+            within = touched if self._is_users else None
+            hand_over(str(self.place.files), self._user, within=within)
+        self._is_users = True
+        touched.clear()
 
     def _begin_anew(self) -> None:
         self._workspace.close()
@@ -123,7 +164,7 @@ def lend(handle: Handle, namespace_id: NamespaceId) -> Generator[Warm]:
     try:
         place = place_for(handle.context, handle.tenant_id, namespace_id, handle.name)
         with place.hold():
-            warm = Warm(handle, place, namespace_id)
+            warm = Warm(handle, place, namespace_id, _number_of(handle, namespace_id))
             try:
                 yield warm
             finally:
@@ -131,3 +172,9 @@ def lend(handle: Handle, namespace_id: NamespaceId) -> Generator[Warm]:
             os.utime(place.folder)
     except OSError as exc:
         raise from_system(exc, f"the directory for commands in {handle.name!r}") from exc
+
+
+def _number_of(handle: Handle, namespace_id: NamespaceId) -> int:
+    """Returns the number whose user runs commands: of one vault's namespaces, each has another."""
+    vault = hashlib.blake2b(handle.context.vault.encode(), digest_size=4).digest()
+    return int.from_bytes(vault, "big") + namespace_id

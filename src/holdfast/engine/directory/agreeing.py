@@ -359,6 +359,7 @@ class _Bringing:
         except (Drifted, OSError, HoldfastError):
             self._turn_back(source, writer, litter)
             raise
+        directory.touched |= writer.touched
 
     def _turn_back(self, source: StagedObjects, writer: Writer, litter: str) -> None:
         """Takes back what was written; if that fails too, the journal stays for the next one.

@@ -74,6 +74,8 @@ class Directory:
         self._earlier_rules: Callable[[], bytes] | None = None
         self._own_rules = self._told_rules = rules
         self._excluded: Callable[[], frozenset[bytes]] = frozenset
+        self.touched: set[bytes] = set()
+        """Folders into which something was brought, until somebody has seen to them."""
         self.is_sound = False
         """Whether every byte was read, and kept, since somebody took hold of it."""
 

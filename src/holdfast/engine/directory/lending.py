@@ -38,7 +38,7 @@ class Place:
         self.folder = folder
         self.files = folder / "files"
         self.state = folder / "state"
-        self._in_use, self._boot = folder / "in-use", folder / "boot"
+        self._in_use, self._boot, self._owner = (folder / n for n in ("in-use", "boot", "owner"))
 
     @contextmanager
     def hold(self, *, patience_s: float | None = None) -> Generator[None]:
@@ -70,6 +70,18 @@ class Place:
         """Whether something was done in it whose end nobody has seen."""
         return self._in_use.exists()
 
+    def note_owner(self, user: int) -> None:
+        """Notes that all that is in it belongs to a user."""
+        self._owner.write_text(str(user))
+
+    def take_owner(self) -> int | None:
+        """Returns to whom all of it belongs, if that was noted, until it is noted again."""
+        owner = None
+        with suppress(FileNotFoundError, ValueError):
+            owner = int(self._owner.read_text("ascii"))
+        self._owner.unlink(missing_ok=True)
+        return owner
+
     def prepare(self) -> None:
         """Lets it be used: what was there before the machine was restarted goes."""
         if not self._is_current():
@@ -90,7 +102,8 @@ class Place:
         for each in (self.files, self.state):
             if each.exists():
                 _remove(each)
-        self._in_use.unlink(missing_ok=True)
+        for noted in (self._in_use, self._owner):
+            noted.unlink(missing_ok=True)
 
     def remove(self, *, patience_s: float | None = None) -> None:
         """Removes it, once nobody holds it; raises `Busy`."""
