@@ -5,15 +5,18 @@ adds or removes a row counts it, and a list compares that number with how many r
 they differ the list is `Damaged`; where a row of the list is another's, or is there twice, it
 stands in the place of one that is missing, and the list is damaged, too. So is one that is not in
 its order: an index whose key was damaged has rows in a place that is not theirs.
+
+What rows count against a quota follows from these numbers, and from how long their texts are: those
+are added up where rows come, and counted anew by a collection, after rows have gone.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Final, Protocol, TypeVar
 
 from holdfast.catalog.driver import Asked, Driver
-from holdfast.catalog.rows import NO_LIMIT
+from holdfast.catalog.rows import NO_LIMIT, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 
@@ -23,7 +26,20 @@ MOST_COUNTED: Final = 20_000
 OF_NAMESPACE: Final = ("snapshots", "tasks", "schedules", "memories", "entities")
 OF_TENANT: Final = ("namespaces", "keys", "webhooks")
 
-_NONE: Final = dict.fromkeys(("purged", *OF_NAMESPACE[1:]), 0)
+ROW_BYTES: Final = 512
+"""What a row counts against a quota beside its texts: ids, hashes, instants, and its indexes."""
+
+WEBHOOK_BYTES: Final = 4096
+"""What a webhook counts, with its address and all that is said of it."""
+
+_TEXTS: Final = {
+    "snapshot": ("label", "reason", "task_id", "trace_id", "detail", "metadata"),
+    "task": ("name", "reason", "within", "metadata"),
+    "entity": ("entity_type", "entity_id", "attributes"),
+}
+"""Columns as long as somebody chose; `miscounted_row_bytes` has the same."""
+
+_NONE: Final = dict.fromkeys(("purged", *OF_NAMESPACE[1:], "row_bytes"), 0)
 _NONE_OF_TENANT: Final = dict.fromkeys(OF_TENANT, 0)
 
 
@@ -60,6 +76,23 @@ class CountQueries:
     def count_in_tenant(self, tenant_id: TenantId, **more: int) -> None:
         """Counts rows of a tenant that are added or removed in this transaction."""
         self._db.say("count_in_tenant", tenant_id=tenant_id, **{**_NONE_OF_TENANT, **more})
+
+    def row_bytes(self, tenant_id: TenantId) -> int:
+        """Returns what a tenant's rows count: all but pending ones, turns, memories and traces."""
+        each = {"each": ROW_BYTES, "each_webhook": WEBHOOK_BYTES}
+        row = self._db.one("row_bytes", tenant_id=tenant_id, **each)
+        return int(get_row(row, "sum")[0])
+
+    def miscounted_row_bytes(self, tenant_id: TenantId) -> list[NamespaceId]:
+        """Returns the namespaces whose texts take something else than is counted."""
+        found = self._db.all("miscounted_row_bytes", tenant_id=tenant_id, namespace_id=0)
+        return [NamespaceId(row[0]) for row in found]
+
+    def mend_row_bytes(self, tenant_id: TenantId, namespace_id: NamespaceId) -> None:
+        """Counts anew what the texts of a namespace take, whose head is locked."""
+        of = {"tenant_id": tenant_id, "namespace_id": namespace_id}
+        for _, found in self._db.all("miscounted_row_bytes", **of):
+            self._db.say("set_row_bytes", namespace_id=namespace_id, bytes=int(found))
 
     def comparing(self, of: NamespaceId, what: str) -> Compare:
         """Returns what raises `Damaged` unless all rows are there, and says how many that are.
@@ -120,6 +153,13 @@ class CountQueries:
         is_wrong = bool(self.find_miscounted_of(tenant_id))
         self._db.say("mend_tenant_counts", tenant_id=tenant_id)
         return int(is_wrong)
+
+
+def text_bytes(kind: str, row: Mapping[str, Any]) -> int:
+    """Returns what the texts of a row take, as it is written."""
+    texts = (row[name] for name in _TEXTS[kind])
+    # What no row can hold is refused by the database's driver.
+    return sum(len(text.encode(errors="surrogatepass")) for text in texts if text is not None)
 
 
 def all_of(

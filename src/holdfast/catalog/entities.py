@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Final
 
 from holdfast.catalog.absence import AbsenceQueries
-from holdfast.catalog.counting import MOST_COUNTED, all_of
+from holdfast.catalog.counting import MOST_COUNTED, all_of, text_bytes
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import ENTITY, SESSION, Row, get_row
 from holdfast.errors import Damaged
@@ -38,9 +38,10 @@ class EntityQueries(AbsenceQueries):
 
     def add_entity(self, entity: EntityRow) -> bool:
         """Adds an entity; False if its session knows one of this type and id already."""
-        if self._db.run("add_entity", **ENTITY.write(entity)) == 0:
+        row = ENTITY.write(entity)
+        if self._db.run("add_entity", **row) == 0:
             return False
-        self.count_in(entity.namespace_id, entities=1)
+        self.count_in(entity.namespace_id, entities=1, row_bytes=text_bytes("entity", row))
         return True
 
     def find_entity(
@@ -90,9 +91,12 @@ class EntityQueries(AbsenceQueries):
         row = self._db.one("count_entities", namespace_id=namespace_id, session_id=session_id)
         return get_row(row, "count")[0]
 
-    def set_entity(self, entity: EntityRow) -> None:
+    def set_entity(self, entity: EntityRow, *, old: EntityRow) -> None:
         """Replaces what can change in an entity's row."""
-        self._db.say("set_entity", **ENTITY.write(entity))
+        row = ENTITY.write(entity)
+        self._db.say("set_entity", **row)
+        more = text_bytes("entity", row) - text_bytes("entity", ENTITY.write(old))
+        self.count_in(entity.namespace_id, row_bytes=more)
 
     def delete_entity(self, namespace_id: NamespaceId, row_id: str, *, now: datetime) -> None:
         """Takes an entity away; its row stays until `purge_deleted_entities`."""

@@ -201,9 +201,11 @@ class NamespaceQueries(AbsenceQueries):
         position: SnapshotId | None,
         redo: Sequence[SnapshotId],
         more: Size,
+        row_bytes: int = 0,
     ) -> None:
         """Moves the base root of a head that is locked.
 
+        `row_bytes` is what the texts of the snapshots take that were added for it.
         If the generation is not `head`'s after all, that is `Busy` with the next answer.
         """
         self._db.insist(
@@ -216,6 +218,7 @@ class NamespaceQueries(AbsenceQueries):
             expected=head.generation,
             more_entries=more.entries,
             more_bytes=more.bytes,
+            row_bytes=row_bytes,
         )
 
     def set_writer(self, namespace_id: NamespaceId, writer: str) -> None:

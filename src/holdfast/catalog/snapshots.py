@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.catalog import rows
 from holdfast.catalog.absence import AbsenceQueries
-from holdfast.catalog.counting import all_of
+from holdfast.catalog.counting import all_of, text_bytes
 from holdfast.catalog.driver import Driver
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.instants import to_us
@@ -25,8 +25,11 @@ class SnapshotQueries(AbsenceQueries):
 
     _db: Driver
 
-    def add_snapshot(self, snapshot: SnapshotInfo) -> None:
-        self._db.say("add_snapshot", **rows.SNAPSHOT.write(snapshot))
+    def add_snapshot(self, snapshot: SnapshotInfo) -> int:
+        """Adds a snapshot; returns what its texts take, to be counted as the head moves to it."""
+        row = rows.SNAPSHOT.write(snapshot)
+        self._db.say("add_snapshot", **row)
+        return text_bytes("snapshot", row)
 
     def find_snapshot(
         self, namespace_id: NamespaceId, snapshot_id: SnapshotId

@@ -13,7 +13,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from holdfast.catalog.absence import AbsenceQueries
-from holdfast.catalog.counting import all_of
+from holdfast.catalog.counting import all_of, text_bytes
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import SCHEDULE, TASK, Row, Sorted, sum_of
 from holdfast.errors import Damaged, RowDamaged
@@ -35,8 +35,9 @@ class TaskQueries(AbsenceQueries):
     _db: Driver
 
     def add_task(self, task: TaskRun) -> None:
-        self._db.say("add_task", **TASK.write(task))
-        self.count_in(task.namespace_id, tasks=1)
+        row = TASK.write(task)
+        self._db.say("add_task", **row)
+        self.count_in(task.namespace_id, tasks=1, row_bytes=text_bytes("task", row))
 
     def find_task(self, namespace_id: NamespaceId, task_id: str) -> TaskRun | None:
         query, asked = "find_task", {"namespace_id": namespace_id, "id": task_id}
@@ -49,7 +50,11 @@ class TaskQueries(AbsenceQueries):
 
     def end_task(self, task: TaskRun, *, seen: TaskStatus) -> bool:
         """Writes how a task ended; False if it has another status than was seen."""
-        return self._db.run("end_task", seen=seen.value, **TASK.write(task)) > 0
+        if self._db.run("end_task", seen=seen.value, **TASK.write(task)) == 0:
+            return False
+        if seen is TaskStatus.RUNNING and task.reason:
+            self.count_in(task.namespace_id, row_bytes=len(task.reason.encode()))
+        return True
 
     def list_tasks(
         self,

@@ -6,7 +6,10 @@ UPDATE namespaces
 SET purged = purged + CAST(:purged AS BIGINT), tasks = tasks + CAST(:tasks AS BIGINT),
     schedules = schedules + CAST(:schedules AS BIGINT),
     memories = memories + CAST(:memories AS BIGINT),
-    entities = entities + CAST(:entities AS BIGINT)
+    entities = entities + CAST(:entities AS BIGINT),
+    -- What was there before it was counted may become shorter: that is no debt.
+    row_bytes = CASE WHEN row_bytes + CAST(:row_bytes AS BIGINT) < 0 THEN 0
+                     ELSE row_bytes + CAST(:row_bytes AS BIGINT) END
 WHERE id = :namespace_id
 
 -- Before they go with their session.
@@ -105,3 +108,17 @@ SET namespaces = (SELECT COUNT(*) FROM namespaces n WHERE n.tenant_id = counted.
     keys = (SELECT COUNT(*) FROM keys k WHERE k.tenant_id = counted.tenant_id),
     webhooks = (SELECT COUNT(*) FROM webhooks w WHERE w.tenant_id = counted.tenant_id)
 WHERE tenant_id = :tenant_id
+
+-- What rows take: their texts, and a constant for each. How many there are is counted above.
+-- name: row_bytes
+SELECT COALESCE((
+    SELECT SUM(
+        n.row_bytes + (1 + n.generation - n.purged + n.tasks + n.schedules + n.entities) * :each)
+    FROM namespaces n WHERE n.tenant_id = :tenant_id
+), 0) + COALESCE((
+    SELECT c.keys * :each + c.webhooks * :each_webhook
+    FROM counted c WHERE c.tenant_id = :tenant_id
+), 0)
+
+-- name: set_row_bytes
+UPDATE namespaces SET row_bytes = :bytes WHERE id = :namespace_id

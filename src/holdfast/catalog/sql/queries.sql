@@ -63,7 +63,8 @@ UPDATE namespaces SET checksum = :checksum WHERE id = :id
 UPDATE namespaces
 SET generation = :generation, root = :root, position = :position, redo = :redo,
     writer = :writer, checksum = :checksum, entries = entries + :more_entries, bytes = bytes + :more_bytes,
-    unfolded = CASE WHEN sequence = :sequence THEN 0 ELSE unfolded END
+    unfolded = CASE WHEN sequence = :sequence THEN 0 ELSE unfolded END,
+    row_bytes = row_bytes + CAST(:row_bytes AS BIGINT)
 WHERE id = :id AND generation = :expected
 RETURNING id
 

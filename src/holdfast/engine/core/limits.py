@@ -101,6 +101,7 @@ def used_bytes(transaction: Transaction, tenant_id: TenantId) -> int:
         + transaction.memory_bytes(tenant_id)
         + transaction.turn_bytes(tenant_id)
         + transaction.added_bytes(tenant_id)
+        + transaction.row_bytes(tenant_id)
     )
 
 

@@ -225,11 +225,14 @@ class Stage:
             transaction.ahead(Transaction.stamps_of, self._tenant_id, list(self._fresh))
         return self._is_asked
 
-    def record(self, transaction: Transaction) -> None:
-        """Names the batch; raises `Withdrawn` if the collector got in between."""
+    def record(self, transaction: Transaction) -> tuple[int, int | None] | None:
+        """Names the batch; raises `Withdrawn` if the collector got in between.
+
+        Returns the epoch and the tenant's quota, if it had to ask for them.
+        """
         tenant_id, self._is_recorded = self._tenant_id, True
         if not (self._inline or self._announced or self._reused):
-            return
+            return self._joined
         epoch, quota = self._joined or transaction.join_tenant(tenant_id)
         if self._reused:
             touched = transaction.touch_objects(tenant_id, self._reused, epoch=epoch)
@@ -248,6 +251,7 @@ class Stage:
             if not transaction.finish_pack(pack.pack_id):
                 raise Withdrawn("a pack was collected before it was named", batch=self)
             self._name(transaction, pack.pack_id, pack.placements, epoch)
+        return epoch, quota
 
     def _add(self, object_id: ObjectId, data: bytes, kind: ObjectKind) -> None:
         if object_id not in self._fresh and object_id not in self._settled:
@@ -372,11 +376,7 @@ class Stage:
 class Spill:
     """Objects on their way into packs, in a thread of their own."""
 
-    def __init__(
-        self,
-        objects: Fresh,
-        announce: Callable[[Pack], None],
-    ) -> None:
+    def __init__(self, objects: Fresh, announce: Callable[[Pack], None]) -> None:
         self.objects, self._announce = objects, announce
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._run, name="holdfast-spill")

@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.catalog.counting import ROW_BYTES
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.context import Context
@@ -118,7 +119,7 @@ class Entities(Part):
             head, old, session = self._lock(transaction, wanted.row_id)
             new = replace(old, attributes=text, version=old.version + 1, updated_at=now)
             self._check_room(transaction, new)
-            transaction.set_entity(new)
+            transaction.set_entity(new, old=old)
             self._trace(transaction, head, session, "entity.updated", new)
         return _to_entity(new)
 
@@ -162,7 +163,7 @@ class Entities(Part):
         check_room(
             transaction,
             self._handle.tenant_id,
-            needed_bytes=len(entity.attributes.encode()),
+            needed_bytes=ROW_BYTES + len(entity.attributes.encode()),
             limits=context.limits,
             places=(context.catalog,),
         )

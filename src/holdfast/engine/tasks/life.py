@@ -14,6 +14,7 @@ from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.planes.writers import is_own, mark_of
 from holdfast.engine.timeline import snapshots
+from holdfast.engine.timeline.room import check_rows
 from holdfast.engine.timeline.takeback import take_back
 from holdfast.errors import TaskEnded, TaskNotFound
 from holdfast.ids import SnapshotId
@@ -56,7 +57,7 @@ class TaskLife:
                 before=before,
                 started_at=context.clock(),
             )
-            transaction.add_task(task)
+            add_task(transaction, self._handle, task)
             append(transaction, context, head, trace_of_task("task.started", task))
 
         label = f"before {name}"[:MAX_LABEL_CHARS]
@@ -127,7 +128,7 @@ class TaskLife:
                 before=before.id,
                 started_at=context.clock(),
             )
-            transaction.add_task(task)
+            add_task(transaction, self._handle, task)
             append(transaction, context, head, trace_of_task("task.started", task))
 
     def note_ended(
@@ -188,7 +189,7 @@ class TaskLife:
 
         told = Note(label=ended.name, reason=note, task_id=ended.id)
         with suppress(_AlreadyEnded):
-            snapshots.take(self._handle, told, creates=False, also=mark)
+            snapshots.take(self._handle, told, creates=False, is_bounded=False, also=mark)
 
 
 class _AlreadyEnded(TaskEnded):
@@ -201,6 +202,13 @@ def _storable(error: str) -> str:
         c if c.isprintable() or c in "\n\t" else "\ufffd" for c in error[:MAX_TEXT_CHARS]
     )
     return text.encode("utf-8", "replace").decode()
+
+
+def add_task(transaction: Transaction, handle: Handle, task: TaskRun) -> None:
+    """Adds the row of a task; raises `QuotaExceeded` if there is no room for it."""
+    text_bytes = len(task.name.encode()) + len(task.metadata.encode())
+    check_rows(transaction, handle, text_bytes=text_bytes)
+    transaction.add_task(task)
 
 
 def trace_of_task(action: str, task: TaskRun) -> Trace:

@@ -23,7 +23,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.journal.chain import append
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle, check_text
-from holdfast.engine.tasks.life import trace_of_task
+from holdfast.engine.tasks.life import add_task, trace_of_task
 from holdfast.engine.timeline.diff import collect_changes, iter_changes, to_changes
 from holdfast.engine.timeline.steps import own_steps
 from holdfast.errors import NothingToUndo, SnapshotNotFound, TaskNotFound
@@ -106,7 +106,7 @@ class Prompts:
                 # Listed by when they began: never one before the one that it comes after.
                 started_at=_after(last, self._handle.context.clock()),
             )
-            transaction.add_task(task)
+            add_task(transaction, self._handle, task)
             append(transaction, self._handle.context, head, trace_of_task("task.started", task))
         return Prompt(conversation=talk, number=number, id=id, task=task)
 

@@ -20,6 +20,7 @@ from holdfast.engine.journal.actions import place_of, trace_of_snapshot
 from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle, check_text, term_of
 from holdfast.engine.timeline import snapshots
+from holdfast.engine.timeline.room import check_rows
 from holdfast.errors import (
     Conflict,
     HoldfastError,
@@ -95,6 +96,7 @@ class Schedules(Part):
                 seen_sequence=head.sequence,
                 seen_at=now,
             )
+            check_rows(transaction, self._handle)
             transaction.add_schedule(schedule)
             append(transaction, context, head, _told("schedule.created", schedule))
         return schedule

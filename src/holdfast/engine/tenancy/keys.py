@@ -13,9 +13,11 @@ from typing import Final, Generic, TypeVar
 
 from msgspec.structs import asdict, replace
 
+from holdfast.catalog.counting import ROW_BYTES
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import check_room
 from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import check_namespace, check_title
 from holdfast.errors import InvalidValue, KeyNotFound, LastAdminKey
@@ -79,6 +81,13 @@ class Keys(Part):
     def add(self, transaction: Transaction, made: NewKey) -> None:
         """Makes a key that was prepared, in a transaction."""
         key = Key(**{name: getattr(made, name) for name in Key.__struct_fields__})
+        check_room(
+            transaction,
+            self._tenant_id,
+            needed_bytes=ROW_BYTES,
+            limits=self._context.limits,
+            places=(self._context.catalog,),
+        )
         self._add(transaction, key, made.api_key)
 
     def create_first(self, *, admin: str, runtime: str) -> bool:

@@ -13,10 +13,12 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec.structs import asdict, replace
 
+from holdfast.catalog.counting import WEBHOOK_BYTES
 from holdfast.catalog.rows import NO_LIMIT
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import check_room
 from holdfast.engine.journal.actions import MARKED, ROLLBACKS
 from holdfast.engine.journal.chain import append
 from holdfast.engine.journal.events import envelope, number_all
@@ -90,6 +92,13 @@ class Webhooks(Part):
         if wanted.namespace is not None:
             check_namespace(context, self._tenant.id, wanted.namespace)
         with context.work() as transaction:
+            check_room(
+                transaction,
+                self._tenant.id,
+                needed_bytes=WEBHOOK_BYTES,
+                limits=context.limits,
+                places=(context.catalog,),
+            )
             transaction.listen(now=context.clock())
             number_all(transaction, context, self._tenant.id)
             webhook = NewWebhook(

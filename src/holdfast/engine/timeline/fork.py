@@ -18,6 +18,7 @@ from holdfast.engine.planes.handle import Handle, as_it_is
 from holdfast.engine.planes.writers import came_here
 from holdfast.engine.timeline.additions import detail_of
 from holdfast.engine.timeline.head import Mark, Move, advance, safety, to_snapshot
+from holdfast.engine.timeline.room import check_rows
 from holdfast.errors import NamespaceExists
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, SnapshotInfo
 from holdfast.operations.snapshots import Note
@@ -90,7 +91,10 @@ def _create(new: Handle, mark: Mark, transaction: Transaction, origin: Head) -> 
         raise NamespaceExists(new.name)
     detail = detail_of(0, ()) if new.context.adds_only else {}
     snapshot = to_snapshot(new, added.namespace_id, mark, number=1, detail=detail)
-    transaction.add_snapshot(snapshot)
+    text_bytes = transaction.add_snapshot(snapshot)
+    # The head and its snapshot are rows by now, and counted; their texts are not yet.
+    check_rows(transaction, new, rows=0, text_bytes=text_bytes)
+    transaction.count_in(added.namespace_id, row_bytes=text_bytes)
     append(transaction, new.context, added, trace_of([snapshot]), told=place_of(snapshot))
     root = new.objects_in(transaction).get_root(mark.root)
     if root.plane(Plane.SESSIONS) != EMPTY_MAP:

@@ -38,6 +38,7 @@ from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.planes.writers import all_folded
 from holdfast.engine.timeline.additions import Look, detail_of, let_go, look_back, takes_part
 from holdfast.engine.timeline.counting import count_changes, count_folded
+from holdfast.engine.timeline.room import are_bounded, check_marks
 from holdfast.engine.timeline.rows import follow
 from holdfast.errors import (
     HeadMoved,
@@ -72,6 +73,8 @@ class Mark(msgspec.Struct, frozen=True, kw_only=True):
     """Whether somebody asked for it: else it is there since something had changed."""
     counts: str | None = None
     """How much it changes, as its row keeps it; None if that is not in hand."""
+    is_bounded: bool = True
+    """Whether a full quota refuses it, as `room` says: not, where it ends what was let begin."""
 
 
 T = TypeVar("T")
@@ -289,7 +292,8 @@ class _Moving(Generic[T]):
         self.handle.lock_ahead(transaction)
         for snapshot_id in move.needs:
             transaction.ahead(Transaction.find_snapshot, folded.head.namespace_id, snapshot_id)
-        folded.stage.join_ahead(transaction)
+        if not folded.stage.join_ahead(transaction) and are_bounded(move.marks):
+            transaction.ahead(Transaction.get_tenant, self.handle.tenant_id)
         if move.marks and move.marks[-1].target is not None:
             transaction.ahead(Transaction.is_heard)
 
@@ -312,8 +316,8 @@ class _Moving(Generic[T]):
             # What is still on the timeline is out of the collector's reach, whatever its age.
             if transaction.find_snapshot(head.namespace_id, snapshot_id) is None:
                 raise SnapshotNotFound(snapshot_id)
-        folded.stage.record(transaction)
-        done, left = list[SnapshotInfo](), list[SnapshotId]()
+        joined = folded.stage.record(transaction)
+        done, left, text_bytes = list[SnapshotInfo](), list[SnapshotId](), 0
         added = [
             takes_part(handle.context, folded.authors, is_asked=mark.is_asked)
             for mark in move.marks
@@ -326,10 +330,11 @@ class _Moving(Generic[T]):
             # What was pending is in the first.
             detail = detail_of(0 if done else folded.authors, left) if is_added else {}
             snapshot = to_snapshot(handle, head.namespace_id, mark, number=number, detail=detail)
-            transaction.add_snapshot(snapshot)
+            text_bytes += transaction.add_snapshot(snapshot)
             done.append(snapshot)
+        check_marks(transaction, handle, move.marks, joined, text_bytes=text_bytes)
         if done:
-            _move_head(transaction, folded, move, done[-1])
+            _move_head(transaction, folded, move, done[-1], text_bytes)
             if handle.directory is not None and move.of_directory is not None:
                 # In one step with the snapshot: whoever sees that knows it as the directory's.
                 agreement = Agreement(done[-1].id, move.of_directory)
@@ -395,7 +400,9 @@ def _follow(
     return replace(move, marks=[*move.marks[:-1], amended], of_directory=files)
 
 
-def _move_head(transaction: Transaction, folded: Folded, move: Move[T], last: SnapshotInfo) -> None:
+def _move_head(
+    transaction: Transaction, folded: Folded, move: Move[T], last: SnapshotInfo, row_bytes: int
+) -> None:
     head, was = folded.head, folded.size
     transaction.move_head(
         head,
@@ -404,6 +411,7 @@ def _move_head(transaction: Transaction, folded: Folded, move: Move[T], last: Sn
         position=move.position,
         redo=move.redo,
         more=Size(last.size.entries - was.entries, last.size.bytes - was.bytes),
+        row_bytes=row_bytes,
     )
     if folded.is_dirty:
         transaction.drop_pending(head.namespace_id, upto=head.sequence)

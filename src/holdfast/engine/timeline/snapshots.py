@@ -44,12 +44,13 @@ def take(
     expected: SnapshotId | None = None,
     creates: bool = True,
     is_asked: bool = True,
+    is_bounded: bool = True,
     also: Callable[[SnapshotId, Transaction, Head], None] | None = None,
 ) -> SnapshotInfo:
     """Takes a snapshot of all planes; makes the namespace if it is not there yet.
 
     Unless it `creates`: then raises `NamespaceNotFound`. `also` is done in the same transaction:
-    where it raises, there is no snapshot. `is_asked`, as `Mark` has it.
+    where it raises, there is no snapshot. `is_asked` and `is_bounded`, as `Mark` has them.
     """
     snapshot_id = handle.context.ids.snapshot()
 
@@ -67,6 +68,7 @@ def take(
             lacking=lacking_at(folded),
             is_asked=is_asked,
             counts=count_folded(folded),
+            is_bounded=is_bounded,
         )
         # A snapshot of what an undo has just shown does not take the way forward.
         redo = () if folded.is_dirty else head.redo

@@ -110,6 +110,7 @@ def collect(
             packer.run(packs, live, progress)
             retire_unnamed(context)
             freed += clear(context, tenant_id, now=now)
+        _count_rows(context, tenant_id)
         with context.catalog.read() as transaction:
             waiting = retired_bytes(transaction, tenant_id)
             after = transaction.stored_bytes(tenant_id) + waiting
@@ -117,6 +118,17 @@ def collect(
     removed, damaged = cleared + packer.removed, (*hidden, *packer.damaged)
     freed += packer.freed_bytes
     return Collected(deleted, removed, before, after, damaged, waiting, freed)
+
+
+def _count_rows(context: Context, tenant_id: TenantId) -> None:
+    """Counts anew what rows take where some have gone: who adds one counts it, and no more."""
+    with context.catalog.read() as transaction:
+        moved = transaction.miscounted_row_bytes(tenant_id)
+    for namespace_id in moved:
+        with context.catalog.write() as transaction:
+            # Before it is counted: whoever adds a row has the head.
+            if transaction.lock_head(namespace_id) is not None:
+                transaction.mend_row_bytes(tenant_id, namespace_id)
 
 
 def lock_name(tenant_id: TenantId) -> str:

@@ -27,3 +27,33 @@ WHERE namespace_id = :namespace_id AND id IN (SELECT jsonb_array_elements_text(C
 -- name: find_keys
 SELECT {key} FROM keys
 WHERE tenant_id = :tenant_id AND id IN (SELECT jsonb_array_elements_text(CAST(:ids AS JSONB)))
+
+-- Namespaces whose texts take something else than is counted: with 0, of all of a tenant's.
+-- The texts are those of `catalog/counting.py`.
+-- name: miscounted_row_bytes
+SELECT sums.id, sums.bytes FROM (
+    SELECT n.id, n.row_bytes, (
+        SELECT COALESCE(SUM(
+            octet_length(COALESCE(r.label, '')) + octet_length(COALESCE(r.reason, ''))
+            + octet_length(COALESCE(r.task_id, '')) + octet_length(COALESCE(r.trace_id, ''))
+            + octet_length(r.detail) + octet_length(COALESCE(r.metadata, ''))
+        ), 0) FROM snapshots r WHERE r.namespace_id = n.id
+    ) + (
+        SELECT COALESCE(SUM(
+            octet_length(r.name) + octet_length(COALESCE(r.reason, ''))
+            + octet_length(r.within) + octet_length(COALESCE(r.metadata, ''))
+        ), 0) FROM tasks r WHERE r.namespace_id = n.id
+    ) + (
+        SELECT COALESCE(SUM(
+            octet_length(r.entity_type) + octet_length(r.entity_id)
+            + octet_length(r.attributes)
+        ), 0) FROM entities r WHERE r.namespace_id = n.id
+    ) + (
+        SELECT COALESCE(SUM(
+            octet_length(r.entity_type) + octet_length(r.entity_id)
+            + octet_length(r.attributes)
+        ), 0) FROM former_entities r WHERE r.namespace_id = n.id
+    ) AS bytes
+    FROM namespaces n
+    WHERE n.tenant_id = :tenant_id AND (:namespace_id = 0 OR n.id = :namespace_id)
+) AS sums WHERE sums.bytes <> sums.row_bytes ORDER BY sums.id
