@@ -2,11 +2,16 @@
 
 import base64
 import json
+import selectors
+import socket
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from http.client import HTTPResponse
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import cast
 
 import httpx
 import pytest
@@ -202,6 +207,40 @@ def test_a_history_that_would_fill_the_memory_is_refused_and_comes_in_parts(
     part = agent.get(path, params={"limit": 1, "since_version": 3}).json()
     assert [version["version"] for version in part["data"]] == [4]
     assert agent.get(path, params={"include_state": False}).json()["current_version"] == 5
+
+
+def test_answers_that_nobody_takes_fill_no_memory(tmp_path: Path) -> None:
+    state = {"text": "x" * (30 * MIB)}
+    with running_server(tmp_path) as server, ExitStack() as stack:
+        headers = {"Authorization": f"Bearer {server.api_key}", "X-Namespace": "alice"}
+        agent = stack.enter_context(httpx.Client(base_url=server.url, headers=headers, timeout=60))
+        made = agent.post("/v1/sessions", json={"agent_id": "a", "initial_state": state})
+        path = f"/v1/sessions/{made.json()['id']}/state"
+        assert agent.get(path).json()["state"] == state
+        before = most_memory(server)
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        looking = stack.enter_context(selectors.DefaultSelector())
+        for _ in range(30):
+            connection = socket.create_connection(("127.0.0.1", server.port), 60)
+            stack.enter_context(closing(connection))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            connection.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n{lines}\r\n".encode())
+            looking.register(connection, selectors.EVENT_READ)
+        # Four are sent to a key at a time, and four wait; all others are told to come back.
+        refused = list[tuple[int, str]]()
+        while len(refused) < 22:
+            ready = looking.select(60)
+            assert ready
+            for each, _ in ready:
+                looking.unregister(each.fileobj)
+                answer = stack.enter_context(HTTPResponse(cast("socket.socket", each.fileobj)))
+                answer.begin()
+                if answer.status != 200:
+                    assert answer.headers["Retry-After"]
+                    refused.append((answer.status, json.load(answer)["error"]["code"]))
+        assert {*refused} == {(503, "answers_not_taken")}
+        assert most_memory(server) - before < 20 * len(state["text"])
+        assert agent.get("/v1/sessions", params={"include_state": False}).is_success
 
 
 def test_a_batch_that_names_one_value_many_times_is_refused(agent: httpx.Client) -> None:

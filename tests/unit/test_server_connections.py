@@ -13,14 +13,21 @@ import pytest
 import uvicorn
 
 from holdfast.server import connections
+from holdfast.server.asgi import LIVE
 from holdfast.server.connections import Connection
+from holdfast.server.responses import Response
 
 PATIENCE_S = 20.0
 LARGE = 20 << 20
+SEVERAL = 4 << 20
+"""What is sent in several pieces."""
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
-    """Answers with how many bytes the body had, or which headers; `/early` before it has come."""
+    """Answers with how many bytes the body had, or which headers; `/early` before it has come.
+
+    Below `/pieces`, as our answers are sent.
+    """
     size, more = 0, scope["path"] != "/early"
     while more:
         message = await receive()
@@ -30,6 +37,11 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
     if scope["path"] == "/slow":
         await asyncio.sleep(4 * connections.HEAD_S)
     body = b"x" * LARGE if scope["path"] == "/large" else str(size).encode()
+    if scope["path"].startswith("/pieces"):
+        if scope["path"] == "/pieces/live":
+            scope[LIVE] = True
+        await Response(b"x" * SEVERAL).send(receive, send, [(b"connection", b"close")])
+        return
     if scope["path"] == "/headers":
         body = b" ".join(name for name, _ in scope["headers"])
     headers = [(b"content-length", b"%d" % len(body))]
@@ -215,6 +227,38 @@ def test_an_answer_that_nobody_takes_is_given_up(
         connection.sendall(get("/large"))
         threading.Event().wait(2)
         assert len(read_all(connection)) < LARGE
+
+
+def dripping(address: tuple[str, int], path: str, *, pause_s: float) -> int:
+    """Takes an answer piece by piece; returns how many bytes there were of it."""
+    size = 0
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 64 << 10)
+        connection.sendall(get(path))
+        with suppress(ConnectionResetError):
+            while piece := connection.recv(64 << 10):
+                size += len(piece)
+                threading.Event().wait(pause_s)
+    return size
+
+
+@pytest.mark.parametrize(("path", "is_cut"), [("/pieces", True), ("/pieces/live", False)])
+def test_an_answer_that_is_taken_drop_by_drop_is_given_up(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch, path: str, *, is_cut: bool
+) -> None:
+    monkeypatch.setattr(connections, "ANSWER_S", 1.0)
+    monkeypatch.setattr(connections, "ANSWER_RATE", 1 << 40)
+    # Something is taken all the time; not so much that it would come to its end before.
+    assert (dripping(address, path, pause_s=0.04) < SEVERAL) is is_cut
+
+
+def test_an_answer_that_is_taken_slowly_but_steadily_comes_whole(
+    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "ANSWER_S", 1.5)
+    begun = time.monotonic()
+    assert dripping(address, "/pieces", pause_s=0.04) > SEVERAL
+    assert time.monotonic() - begun > connections.ANSWER_S
 
 
 def test_a_body_that_nobody_needs_any_more_is_taken_slowly_and_the_connection_kept(

@@ -4,7 +4,7 @@ import asyncio
 import shutil
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import pytest
 
@@ -12,7 +12,9 @@ from holdfast.engine.core.limits import GIB, MIB, Limits
 from holdfast.errors import StorageFull
 from holdfast.server import room as room_
 from holdfast.server.config import Config
-from holdfast.server.problems import TooManyAtOnce
+from holdfast.server.failures import answer_to
+from holdfast.server.problems import AnswersNotTaken, TooManyAtOnce
+from holdfast.server.requests import Request
 from holdfast.server.room import Room, Taken
 
 
@@ -134,19 +136,19 @@ def test_an_upload_of_unknown_length_takes_room_as_it_comes_until_there_is_none(
 def test_bytes_that_are_on_their_way_count_before_they_have_come(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    has_free(monkeypatch, GIB)
+    has_free(monkeypatch, 2 * GIB)
 
     async def test() -> None:
         first, second = Taken(room, "one", "k"), Taken(room, "two", "k")
-        await first.take_disk(600 * MIB)
+        await first.take_disk(900 * MIB)
         with pytest.raises(StorageFull):
             await second.take_disk(600 * MIB)
         second.give_back()
-        first.write(600 * MIB)
+        first.write(900 * MIB)
         # They lie on the disk by now, which has so much less free.
-        has_free(monkeypatch, 424 * MIB)
+        has_free(monkeypatch, 1148 * MIB)
         third = Taken(room, "three", "k")
-        await third.take_disk(300 * MIB)
+        await third.take_disk(500 * MIB)
         for each in (first, third):
             each.give_back()
         assert is_as_before(room)
@@ -173,6 +175,10 @@ def on_disks(monkeypatch: pytest.MonkeyPatch, *, temporary: Path, free: dict[Pat
     monkeypatch.setattr(tempfile, "gettempdir", lambda: str(temporary))
 
 
+def has_no_exports(room: Room) -> bool:
+    return (room.exports.free, room.leaving, room.exported) == (room.exports.total, 0, {})
+
+
 OTHER_DISK = Path("/proc")
 """A folder that is on no disk of a vault."""
 
@@ -183,16 +189,16 @@ def test_who_leaves_a_full_disk_needs_none_of_it(
     room = Room(Config(data=tmp_path))
     on_disks(monkeypatch, temporary=OTHER_DISK, free={tmp_path: 0, OTHER_DISK: 100 * GIB})
     leaving = Taken(room, "leaving", "k")
-    asyncio.run(leaving.take_export(99 * GIB))
+    asyncio.run(leaving.take_export(49 * GIB))
     following = Taken(room, "next", "k")
     with pytest.raises(StorageFull, match=str(OTHER_DISK)) as refused:
-        asyncio.run(following.take_export(2 * GIB))
+        asyncio.run(following.take_export(26 * GIB))
     following.give_back()
     assert "TMPDIR" in refused.value.hint
-    leaving.exported()
+    leaving.exported(30 * GIB)
     asyncio.run(leaving.take_export(2 * GIB))
     leaving.give_back()
-    assert (room.exports.free, room.leaving) == (room.exports.total, 0)
+    assert has_no_exports(room)
 
 
 def test_an_export_leaves_the_vaults_disk_what_is_kept_free_of_it(
@@ -206,19 +212,96 @@ def test_an_export_leaves_the_vaults_disk_what_is_kept_free_of_it(
         asyncio.run(Taken(room, "a", "k").take_export(GIB + 1))
 
 
+def test_what_a_tenant_spools_leaves_as_much_of_the_disk_to_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path))
+    room, free = Room(Config(data=tmp_path)), 1500 * MIB
+    has_free(monkeypatch, free)
+
+    async def test() -> None:
+        first, next_, other = (Taken(room, name, "k") for name in ("greedy", "greedy", "modest"))
+        with pytest.raises(StorageFull):
+            await first.take_export(1400 * MIB)
+        first.give_back()
+        await first.take_export(500 * MIB)
+        # More than was thought: what lies there is what counts.
+        first.exported(600 * MIB)
+        has_free(monkeypatch, free - 600 * MIB)
+        # It waits for itself: the next export, and an upload, which lies on the same disk.
+        for take_more in (next_.take_export, next_.take_disk):
+            with pytest.raises(TooManyAtOnce):
+                await take_more(200 * MIB)
+            next_.give_back()
+        await other.take_disk(100 * MIB)
+        await other.take_export(100 * MIB)
+        first.give_back()
+        other.give_back()
+        assert has_no_exports(room)
+        assert is_as_before(room)
+
+    asyncio.run(test())
+
+
+def test_nobody_is_told_where_our_disks_are_or_how_full() -> None:
+    scope = {"method": "GET", "path": "/v1/export", "headers": [], "query_string": b""}
+    request = Request(scope, cast("Any", None), cast("Any", None), "req_1")
+    answer = answer_to(request, StorageFull("123 bytes are free in /var/tmp").with_hint("Wait."))
+    assert answer.status == 507
+    assert b"storage_full" in answer.body
+    assert b"Wait." in answer.body
+    assert b"123" not in answer.body
+    assert b"/var" not in answer.body
+
+
+def test_large_answers_wait_for_those_before_them_and_beyond_that_are_let_go(
+    room: Room, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(room_, "PATIENCE_S", 20.0)
+    size = room.answers.total // 8
+
+    async def test() -> None:
+        first, second, third = (Taken(room, "slow", "k") for _ in range(3))
+        await first.take_answer(2 * size)
+        waiting = asyncio.create_task(second.take_answer(2 * size))
+        await asyncio.sleep(0)
+        # What waits is in memory as well, and has an end.
+        with pytest.raises(AnswersNotTaken) as refused:
+            await third.take_answer(size)
+        assert refused.value.retry_after
+        others = Taken(room, "slow", "other"), Taken(room, "quick", "k")
+        for each in others:
+            await each.take_answer(size)
+        assert not waiting.done()
+        first.give_back()
+        await waiting
+        monkeypatch.setattr(room_, "PATIENCE_S", 0.01)
+        with pytest.raises(AnswersNotTaken):
+            await third.take_answer(size)
+        for each in (second, third, *others):
+            each.give_back()
+        # One that is larger than all that a key has is answered alone.
+        await third.take_answer(room.answers.total)
+        third.give_back()
+        assert room.answers.free == room.answers.total
+        assert room.waiting.free == room.waiting.total
+
+    asyncio.run(test())
+
+
 def test_exports_of_one_tenant_wait_for_each_other_and_for_nobody_elses(room: Room) -> None:
     async def test() -> None:
         held = [Taken(room, "greedy", "k") for _ in range(room.exports.total // 2)]
         for each in held:
             await each.take_export(200 * MIB)
-            each.exported()
+            each.exported(200 * MIB)
         with pytest.raises(TooManyAtOnce):
             await Taken(room, "greedy", "k").take_export(1)
         other = Taken(room, "modest", "k")
         await other.take_export(1)
         for each in (*held, other):
             each.give_back()
-        assert (room.exports.free, room.leaving) == (room.exports.total, 0)
+        assert has_no_exports(room)
 
     asyncio.run(test())
 

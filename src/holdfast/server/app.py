@@ -39,7 +39,7 @@ from holdfast.server.pacing import Pace
 from holdfast.server.packing import is_long, packed
 from holdfast.server.rates import Rates, Refusing
 from holdfast.server.requests import Request, Services
-from holdfast.server.responses import Response, Stream
+from holdfast.server.responses import LARGE_BYTES, Response, Stream
 from holdfast.server.room import Room
 from holdfast.server.routes import console, logins
 from holdfast.server.routing import Route
@@ -313,17 +313,18 @@ class Application:
             name = idempotency.name_of(request)
             if name is None:
                 answer = await call(entry, request)
-                if entry.route.is_secret or not is_long(answer, request):
-                    return answer
-                return await packed(request, answer)
+            else:
 
-            async def work() -> Response | Stream:
-                try:
-                    return await call(entry, request)
-                except Exception as exc:  # noqa: BLE001 - as below
-                    return answer_to(request, exc, self._rephrase)
+                async def work() -> Response | Stream:
+                    try:
+                        return await call(entry, request)
+                    except Exception as exc:  # noqa: BLE001 - as below
+                        return answer_to(request, exc, self._rephrase)
 
-            answer = await idempotency.answered(entry, request, name, work)
+                answer = await idempotency.answered(entry, request, name, work)
+            if answer.weight > LARGE_BYTES:
+                # Before it is compressed: it would wait for that as well.
+                await request.taken.take_answer(answer.weight)
             if entry.route.is_secret or not is_long(answer, request):
                 return answer
             return await packed(request, answer)

@@ -1,7 +1,7 @@
 """What a server and an application say to each other: ASGI, as far as it is used here."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 Scope = dict[str, Any]
 Message = dict[str, Any]
@@ -9,3 +9,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Header = tuple[bytes, bytes]
+
+LIVE: Final = "holdfast.live"
+"""In the scope of a request whose answer tells what happens while it is sent: it has no size, and
+no time by which all of it has to be taken."""

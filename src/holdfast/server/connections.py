@@ -2,10 +2,11 @@
 
 Whoever can reach the port needs no key to hold a connection, so none is held for long. The head of
 a request is bounded in bytes and has a deadline, which drops of it do not put off. A body has to
-come at a rate that a bad line still has. An answer that nobody reads is given up. Where there are
-as many connections as the process can have, the one that has been without a request for the
-longest makes room. Of requests that are sent before the last one was answered few are taken at a
-time; and what comes after a body is no part of a head.
+come at a rate that a bad line still has. An answer that nobody reads is given up, and so is one
+that is read so slowly that it would stay for hours. Where there are as many connections as the
+process can have, the one that has been without a request for the longest makes room. Of requests
+that are sent before the last one was answered few are taken at a time; and what comes after a body
+is no part of a head.
 
 uvicorn parses, and has a deadline for idle connections; the rest is here. What the application
 does about the size of a body is not.
@@ -19,6 +20,7 @@ from typing import Any, ClassVar, Final, cast
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
+from holdfast.server.asgi import LIVE
 from holdfast.server.failures import Failure, Rephrase, say_plainly
 from holdfast.server.observing import GUARD, request_id_of
 from holdfast.wire import Problem
@@ -58,7 +60,11 @@ WASTE_S: Final = 60.0
 """How long such a body is taken at all."""
 
 ANSWER_S: Final = 60.0
-"""How long nothing of an answer may be taken."""
+"""How long nothing of an answer may be taken; and how long all of it may be waited for, beside
+what it takes at the rate below."""
+
+ANSWER_RATE: Final = 64 << 10
+"""Bytes a second that are taken of an answer at the least, all in all; of a live one, anything."""
 
 RESERVED_FILES: Final = 256
 """What else a server opens: databases, packs, locks, the other side of webhooks."""
@@ -100,6 +106,8 @@ class Connection(HttpToolsProtocol):
         self.url, self.headers = b"", []
         self._timer: asyncio.TimerHandle | None = None
         self._unread: asyncio.TimerHandle | None = None
+        self._patience, self._unread_since, self._unread_bytes = ANSWER_S, 0.0, 0
+        """How long the client may still keep an answer waiting, and what it had to take when."""
         self._is_in_head, self._head_bytes, self._body_bytes = True, 0, 0
         self._ended = self._wasted_bytes = self._bare_bytes = 0
         self._later = b""
@@ -212,6 +220,7 @@ class Connection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Ends an answer: uvicorn waits for the next request, for a while."""
         self._answered_at = self.loop.time()
+        self._patience = ANSWER_S
         if not self.transport.is_closing():
             Connection._idle[self] = None
         super().on_response_complete()
@@ -222,13 +231,17 @@ class Connection(HttpToolsProtocol):
     def pause_writing(self) -> None:
         """Waits for the client to take what it was sent."""
         super().pause_writing()
-        self._unread = self.loop.call_later(ANSWER_S, self.transport.abort)
+        self._unread_since = self.loop.time()
+        self._unread_bytes = self.transport.get_write_buffer_size()
+        self._watch_client()
 
     def resume_writing(self) -> None:
-        """Goes on: the client has taken some of it."""
+        """Goes on: the client has taken some of it; unless it has kept us waiting for too long."""
         if self._unread is not None:
             self._unread.cancel()
             self._unread = None
+            if not self.transport.is_closing() and not self._is_patient():
+                self.transport.abort()
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:
@@ -253,6 +266,26 @@ class Connection(HttpToolsProtocol):
             self.transport.write_eof()
         self._set_timer(None)
         self.loop.call_later(LINGER_S, self.transport.abort)
+
+    def _watch_client(self) -> None:
+        # Not at once: what is taken comes in lumps.
+        wait_s = ANSWER_S if self._is_live() else min(ANSWER_S, max(self._patience, 1.0))
+        self._unread = self.loop.call_later(wait_s, self._look_at_client)
+
+    def _look_at_client(self) -> None:
+        """Ends a connection whose answer is not taken, or too slowly; else looks again later."""
+        if self._is_patient():
+            self._watch_client()
+        else:
+            self.transport.abort()
+
+    def _is_patient(self) -> bool:
+        """Counts what was taken since, and the time; says whether the client may take the rest."""
+        now, left = self.loop.time(), self.transport.get_write_buffer_size()
+        size = self._unread_bytes - left
+        self._patience += size / ANSWER_RATE - (now - self._unread_since)
+        self._unread_since, self._unread_bytes = now, left
+        return size > 0 and (self._patience > 0 or self._is_live())
 
     def _unsupported_upgrade_warning(self) -> None:
         """Says nothing of it in the log, where anybody could fill it."""
@@ -296,6 +329,11 @@ class Connection(HttpToolsProtocol):
             name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 "))
             for name, value in self.headers
         )
+
+    def _is_live(self) -> bool:
+        """Says whether what is answered comes as it happens."""
+        cycle = cast("RequestResponseCycle | None", self.cycle)
+        return cycle is not None and LIVE in cycle.scope
 
     def _is_idle(self) -> bool:
         """Says whether no request is under way whose answer is not complete."""

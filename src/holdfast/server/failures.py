@@ -12,11 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.errors import Conflict, HoldfastError, Invalid, MergeConflict, NotBuilt
+from holdfast.errors import Conflict, HoldfastError, Invalid, MergeConflict, NotBuilt, StorageFull
 from holdfast.model.values import to_json
 from holdfast.server.problems import (
     FAULT,
     NoMethod,
+    Refused,
     Unauthorized,
     status_of,
     type_of,
@@ -37,6 +38,8 @@ _MEANT: Final[dict[type[HoldfastError], str]] = {
     Conflict: "somebody else changed the same at the same time",
     HoldfastError: "the database did not do it; the server's log says why",
 }
+
+_FULL: Final = "the server has no room on its disk for this; its log says how much there is"
 
 _PLAIN: Final = (str, bytes, list, tuple)
 LONGEST_VALUE: Final = 4096
@@ -74,8 +77,9 @@ def answer_to(request: Request, error: Exception, rephrase: Rephrase = say_plain
     """Returns what a request is answered that has failed."""
     if isinstance(error, HoldfastError):
         status, problem = status_of(error), _problem_of(error)
-        # The server's own fault, which its operator has to know; what it does not do is none.
-        if status >= FAULT and not isinstance(error, NotBuilt):
+        # The server's own fault, which its operator has to know; what it does not do is none, nor
+        # what it refuses of its own accord.
+        if status >= FAULT and not isinstance(error, NotBuilt | Refused):
             logger.error("%s: %s (request %s)", error.code, error, request.id, exc_info=error)
     else:
         status, problem = FAULT, _fault()
@@ -107,7 +111,12 @@ def _fault() -> Problem:
 
 
 def _message_of(error: HoldfastError) -> str:
-    """Returns what is said of an error: not what a database says, which names its tables."""
+    """Returns what is said of an error.
+
+    Not what a database says, which names its tables; nor where our disks are, and how full.
+    """
+    if isinstance(error, StorageFull):
+        return _FULL
     cause = type(error.__cause__).__module__.partition(".")[0]
     if cause in _DATABASES:
         logger.warning("%s: %s", error.code, error)

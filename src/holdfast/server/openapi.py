@@ -55,7 +55,7 @@ _PROBLEMS: Final = {
     429: "The key made too many requests.",
     500: "The server failed.",
     501: "This server does not do that.",
-    503: "Something that the server stands on is not there.",
+    503: "Something that the server stands on is not there, or no room for an answer.",
     507: "The disk is full.",
 }
 

@@ -244,6 +244,21 @@ class TooManyAtOnce(Refused):
         self.retry_after = retry_after
 
 
+class AnswersNotTaken(Refused):
+    """A key or a tenant whose answers wait to be taken, and leave no room for another."""
+
+    code = "answers_not_taken"
+    hint = "Take the answers that were asked for before, then ask again: changes were made."
+    http_status = 503
+
+    def __init__(self) -> None:
+        super().__init__(
+            "large answers to this key or its workspace wait to be taken, "
+            "and there is no room for this one"
+        )
+        self.retry_after = 5
+
+
 def status_of(error: HoldfastError) -> int:
     """Returns the status that an error is answered with."""
     if isinstance(error, Refused):

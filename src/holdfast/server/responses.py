@@ -13,6 +13,10 @@ from holdfast.server.asgi import Header, Receive, Send
 
 JSON: Final = "application/json"
 NO_CONTENT: Final = 204
+LARGE_BYTES: Final = 256 << 10
+"""A larger answer takes room in memory until it has been taken, and is handed over in pieces of
+this size: no more than the last of them is left when that room is given back."""
+
 _JSON_TYPE: Final = (b"content-type", b"application/json")
 
 
@@ -38,6 +42,11 @@ class Response:
             self.headers.append(_type_of(media_type))
             self.headers.append((b"content-length", b"%d" % len(body)))
 
+    @property
+    def weight(self) -> int:
+        """What of it is in memory until its client has taken it."""
+        return len(self.body)
+
     def replace(self, body: bytes) -> None:
         """Says the same in other bytes."""
         self.body = body
@@ -48,13 +57,20 @@ class Response:
         """Sends it, with more headers."""
         headers = [*self.headers, *more]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        await send({"type": "http.response.body", "body": self.body, "more_body": False})
+        body = self.body
+        if len(body) > LARGE_BYTES:
+            last = (len(body) - 1) // LARGE_BYTES * LARGE_BYTES
+            for start in range(0, last, LARGE_BYTES):
+                piece = body[start : start + LARGE_BYTES]
+                await send({"type": "http.response.body", "body": piece, "more_body": True})
+            body = body[last:]
+        await send({"type": "http.response.body", "body": body, "more_body": False})
 
 
 class Stream:
     """An answer that is made while it is sent, and no longer than somebody takes it."""
 
-    __slots__ = ("headers", "media_type", "pieces", "status")
+    __slots__ = ("headers", "media_type", "pieces", "status", "weight")
 
     guard: ClassVar[None] = None
 
@@ -65,8 +81,11 @@ class Stream:
         media_type: str,
         status: int = 200,
         headers: Mapping[str, str] | None = None,
+        weight: int = 0,
     ) -> None:
         self.pieces, self.status, self.media_type = pieces, status, media_type
+        self.weight = weight
+        """What of it is in memory at a time; 0 where something else bounds how many there are."""
         self.headers = [*_encoded(headers or {}), _type_of(media_type)]
 
     async def send(self, receive: Receive, send: Send, more: Iterable[Header]) -> None:

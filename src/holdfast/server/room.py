@@ -1,10 +1,11 @@
-"""Room for what comes in and goes out: bodies in memory, uploads on the vault's disk, exports.
+"""Room for what comes in and goes out: bodies and answers in memory, uploads and exports on disk.
 
 A body whose length is known waits until there is room for all of it, and until then nothing of it
 is read. One that does not say how long it is takes room as it comes, and is refused where there is
-none: half of it waiting for the rest would wait for ever. An export is counted before it is
-written. Tenants share all of it, and the keys of a tenant what is for bodies and uploads; what a
-request took, it gives back when it has been answered.
+none: half of it waiting for the rest would wait for ever. A large answer has room from when it was
+made until its client has taken it. An export is counted before it is written. Tenants share all of
+it, and the keys of a tenant what is for bodies, answers and uploads; what a request took, it gives
+back when it has been answered.
 
 What is there while a server runs, and no longer: numbers that workers share, and uploads.
 
@@ -17,15 +18,17 @@ import fcntl
 import os
 import shutil
 import tempfile
+from collections import Counter
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, BinaryIO, Final, TypeVar, cast
 
 from holdfast.engine.core.limits import GIB, MIB, Limits
 from holdfast.errors import StorageFull
 from holdfast.server.config import Config
-from holdfast.server.problems import TooManyAtOnce
+from holdfast.server.problems import AnswersNotTaken, TooManyAtOnce
 from holdfast.server.sharing import Shares, SharesOfKeys
 
 MEMORY_BYTES: Final = 512 * MIB
@@ -37,6 +40,10 @@ FREE_BYTES: Final = 64 << 10
 
 MAX_NAMED_BYTES: Final = 8 << 20
 """The longest body of a request under a name: it is read whole, to be compared."""
+
+ANSWER_BYTES: Final = 512 * MIB
+"""What a worker has for large answers until they have been taken, and once more for those that
+wait for it, since they are there already; more where a single one may be larger."""
 
 STEP_BYTES: Final = 4 * MIB
 """What a body that does not say how long it is takes at a time."""
@@ -64,9 +71,14 @@ class Room:
         self.memory = SharesOfKeys(max(MEMORY_BYTES, 4 * largest))
         longest = max(config.max_import_bytes, config.max_upload_bytes)
         self.disk = SharesOfKeys(max(DISK_BYTES, 4 * longest))
+        # A key has a quarter: the largest answer, which shows what it holds under two names.
+        answers = max(ANSWER_BYTES, 8 * config.max_answer_bytes)
+        self.answers, self.waiting = SharesOfKeys(answers), SharesOfKeys(answers)
         self.exports = Shares(EXPORTS)
         self.leaving = 0
         """Bytes of exports that are about to be written, to where temporary files are."""
+        self.exported = Counter[str]()
+        """Bytes of the exports of each tenant, written or not, until they have been sent."""
         self.promised = 0
         """Bytes on disk that uploads have taken, and not written yet."""
         self._folder, self._floor = config.data, Limits().free_floor_bytes
@@ -76,30 +88,61 @@ class Room:
         """Where uploads are spooled: that disk has the room, or nobody has."""
         return self._folder
 
-    def check_leaving(self) -> None:
-        """Raises `StorageFull` if there is no room for the exports that are being written.
+    def check_leaving(self, tenant: str, size: int) -> None:
+        """Raises `StorageFull` if there is no room for an export of a tenant that was counted.
 
         They are not for the vault's disk: who wants to leave a full one can, if temporary files
         are on another. Where they are on that one, its floor counts for them, too.
         """
         folder = Path(tempfile.gettempdir())
-        free = shutil.disk_usage(folder).free
-        is_shared = folder.stat().st_dev == self._folder.stat().st_dev
-        kept = self._floor + self.promised if is_shared else 0
-        if free - self.leaving < kept:
-            message = f"exports of {self.leaving} bytes are written to {folder}, of which {free}"
-            message += f" are free, and {kept} are kept so" if kept else " are free"
-            raise StorageFull(message).with_hint(_ANOTHER_DISK)
+        disk, taken, kept = _Disk(folder, self.leaving), self.exported[tenant], 0
+        if self._is_shared(folder):
+            taken += self.disk.taken_by(tenant)
+            kept = self._floor + self.promised
+        try:
+            disk.check(size, taken=taken, kept=kept)
+        except StorageFull as exc:
+            raise exc.with_hint(_ANOTHER_DISK) from None
 
-    def check_free(self) -> None:
-        """Raises `StorageFull` if the disk has no room for all that is on its way to it."""
-        free = shutil.disk_usage(self._folder).free
-        if free - self.promised < self._floor:
-            message = (
-                f"{self.promised} bytes are on their way and {free} are free; "
-                f"{self._floor} are always kept free"
-            )
-            raise StorageFull(message)
+    def check_free(self, tenant: str, size: int) -> None:
+        """Raises `StorageFull` if there is no room for an upload of a tenant that was counted.
+
+        As much again is left for it: what is spooled is about to be stored, beside what it is read
+        from.
+        """
+        disk, taken = _Disk(self._folder, self.promised), self.disk.taken_by(tenant)
+        kept = self._floor
+        if self._is_shared(Path(tempfile.gettempdir())):
+            taken += self.exported[tenant]
+            kept += self.leaving
+        disk.check(size, taken=taken, kept=kept)
+
+    def _is_shared(self, folder: Path) -> bool:
+        return folder.stat().st_dev == self._folder.stat().st_dev
+
+
+@dataclass(frozen=True, slots=True)
+class _Disk:
+    """The disk of a folder, to which so many bytes are on their way."""
+
+    folder: Path
+    coming: int
+
+    def check(self, size: int, *, taken: int, kept: int) -> None:
+        """Raises if less would be left free than a tenant has taken, of which `size` at once.
+
+        The tenant waits for itself where it has more than that: `TooManyAtOnce`, or `StorageFull`.
+        """
+        free = shutil.disk_usage(self.folder).free
+        left = free - self.coming - kept
+        if left >= taken:
+            return
+        if left >= size:
+            raise _too_many()
+        raise StorageFull(
+            f"{self.coming} bytes are on their way to {self.folder}, of which {free} are free and "
+            f"{kept} are kept; a workspace takes {taken}, and as much has to be left"
+        )
 
 
 class Taken:
@@ -109,6 +152,7 @@ class Taken:
         self.room = room
         self._tenant, self._key = tenant, key
         self._memory = self._disk = self._written = self._exports = self._leaving = 0
+        self._answers = self._exported = 0
         self._also = list[Callable[[], None]]()
 
     async def take_memory(self, amount: int) -> None:
@@ -121,6 +165,26 @@ class Taken:
         if not self.room.memory.take_at_once(self._tenant, self._key, amount):
             raise _too_many()
         self._memory += amount
+
+    async def take_answer(self, size: int) -> None:
+        """Waits for room for a large answer that was made; raises `AnswersNotTaken`.
+
+        It is in memory while it waits: beyond what is for that, it is let go at once.
+        """
+        answers, waiting = self.room.answers, self.room.waiting
+        # What is larger than that is let through where the key has nothing else.
+        amount = min(size, answers.total // 4)
+        if not answers.take_at_once(self._tenant, self._key, amount):
+            if not waiting.take_at_once(self._tenant, self._key, amount):
+                raise AnswersNotTaken
+            try:
+                async with asyncio.timeout(PATIENCE_S):
+                    await answers.take(self._tenant, self._key, amount)
+            except TimeoutError:
+                raise AnswersNotTaken from None
+            finally:
+                waiting.give_back(self._tenant, self._key, amount)
+        self._answers += amount
 
     async def take_disk(self, amount: int) -> None:
         """Waits for so much room on disk; raises `TooManyAtOnce` or `StorageFull`."""
@@ -143,11 +207,13 @@ class Taken:
         self._exports += 1
         self._leaving += size
         self.room.leaving += size
-        self.room.check_leaving()
+        self._count_export(size)
+        self.room.check_leaving(self._tenant, size)
 
-    def exported(self) -> None:
-        """Says that it was written: from here on the disk says by itself what it takes."""
+    def exported(self, size: int) -> None:
+        """Says how much was written: from here on the disk says by itself what it takes."""
         self.room.leaving -= self._leaving
+        self._count_export(size - self._leaving)
         self._leaving = 0
 
     def until_answered(self, give_back: Callable[[], None]) -> None:
@@ -162,16 +228,27 @@ class Taken:
             self.room.memory.give_back(self._tenant, self._key, self._memory)
         if self._disk:
             self.room.disk.give_back(self._tenant, self._key, self._disk)
+        if self._answers:
+            self.room.answers.give_back(self._tenant, self._key, self._answers)
         if self._exports:
             self.room.exports.give_back(self._tenant, self._exports)
-        self.exported()
+        self.room.leaving -= self._leaving
+        self._count_export(-self._exported)
         self.room.promised -= self._disk - self._written
-        self._memory = self._disk = self._written = self._exports = 0
+        self._memory = self._disk = self._written = self._exports = self._leaving = 0
+        self._answers = 0
 
     def _promise(self, amount: int) -> None:
         self._disk += amount
         self.room.promised += amount
-        self.room.check_free()
+        self.room.check_free(self._tenant, self._disk)
+
+    def _count_export(self, size: int) -> None:
+        self._exported += size
+        exported = self.room.exported
+        exported[self._tenant] += size
+        if not exported[self._tenant]:
+            del exported[self._tenant]
 
 
 async def _soon(taking: Awaitable[None]) -> None:

@@ -135,6 +135,10 @@ class SharesOfKeys:
         """How much of it nobody has."""
         return self._tenants.free
 
+    def taken_by(self, tenant: str) -> int:
+        """Returns how much all keys of a tenant hold."""
+        return self._tenants.taken_by(tenant)
+
     def take_at_once(self, tenant: str, key: str, amount: int) -> bool:
         """Takes some for a tenant's key, unless it would have to wait for it."""
         keys = self._keys_of(tenant)

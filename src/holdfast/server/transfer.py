@@ -3,6 +3,7 @@
 A download is read piece by piece as the client takes it.
 """
 
+import os
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
@@ -32,6 +33,10 @@ class Outgoing:
     size: int
     pieces: Iterator[bytes]
 
+    def weight(self, size: int) -> int:
+        """Returns what is in memory while so many bytes of it are sent."""
+        return min(size, 2 * PIECE_BYTES)  # One that is being taken, and the next.
+
 
 async def exported(
     request: Request, write: Callable[[Path], T], *, size: int
@@ -44,7 +49,7 @@ async def exported(
     taken = request.taken
     await taken.take_export(size)
     file, answer = await in_thread(partial(_written, write), work=Work.LONG)
-    taken.exported()
+    taken.exported(os.fstat(file.fileno()).st_size)
     return _read(file), answer
 
 

@@ -20,6 +20,7 @@ from holdfast.model.commands import Executed
 from holdfast.operations.commands import Exec
 from holdfast.operations.forms import form_of
 from holdfast.server import idempotency
+from holdfast.server.asgi import LIVE
 from holdfast.server.doors import written
 from holdfast.server.failures import answer_to
 from holdfast.server.problems import Unfit
@@ -51,6 +52,7 @@ async def run(request: Request, agent: Namespace, data: CommandRequest) -> Strea
     running = _Running(request, agent, asked)
     await running.begun()
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    request.scope[LIVE] = True
     return Stream(running.lines(), media_type=LINES, headers=headers)
 
 

@@ -11,6 +11,7 @@ from holdfast.engine.journal.events import LISTED, MAX_LISTED, envelope
 from holdfast.errors import InvalidValue
 from holdfast.model.events import Event, EventPage
 from holdfast.operations.webhooks import EVENTS, ListEvents, split_types
+from holdfast.server.asgi import LIVE
 from holdfast.server.doors import answers
 from holdfast.server.paging import page_size
 from holdfast.server.problems import Refused
@@ -74,6 +75,7 @@ async def stream(
         is_valid=caller.is_valid,
     )
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+    request.scope[LIVE] = True
     return Stream(lines, media_type=_STREAM, headers=headers)
 
 

@@ -106,6 +106,7 @@ async def download(
         media_type=_BYTES,
         headers=headers,
         status=206 if is_part else 200,
+        weight=outgoing.weight(stop - start),
     )
 
 

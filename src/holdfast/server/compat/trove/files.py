@@ -136,13 +136,16 @@ async def download(request: Request, agent: Namespace) -> Stream:
     """Returns a file's bytes; of a very large one the beginning, which a header says."""
     path, most = _url_path(request), request.services.config.max_download_bytes
     outgoing = await in_thread(_opened, agent.files, path)
-    headers = {
-        SIZE_HEADER: str(outgoing.size),
-        "Content-Length": str(min(outgoing.size, most)),
-    }
+    size = min(outgoing.size, most)
+    headers = {SIZE_HEADER: str(outgoing.size), "Content-Length": str(size)}
     if outgoing.size > most:
         headers[TRUNCATED_HEADER] = "1"
-    return Stream(transfer.send(outgoing, max_bytes=most), media_type=_BYTES, headers=headers)
+    return Stream(
+        transfer.send(outgoing, max_bytes=most),
+        media_type=_BYTES,
+        headers=headers,
+        weight=outgoing.weight(size),
+    )
 
 
 @put("/files", work=None, is_described=False)
