@@ -70,6 +70,7 @@ class Visit:
     page: Any
     server: Server
     problems: list[str] = field(default_factory=list)
+    tabs: list["Visit"] = field(default_factory=list["Visit"])
 
     @property
     def home(self) -> str:
@@ -100,10 +101,16 @@ class Visit:
         found = self.page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
         return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found["violations"]]
 
+    def tab(self) -> "Visit":
+        """Opens another tab of the same browser."""
+        self.tabs.append(_watched(self.page.context.new_page(), self.server))
+        return self.tabs[-1]
+
     def check(self) -> None:
         """Fails if anything went wrong that nobody expected."""
-        assert self.problems == []
-        assert self.page.evaluate("window.violations") == []
+        for each in (self, *self.tabs):
+            assert each.problems == []
+            assert each.page.evaluate("window.violations") == []
 
 
 def _watched(page: Any, server: Server) -> Visit:
@@ -172,6 +179,39 @@ def visits(chromium: Any, server: Server) -> Iterator[Callable[..., Visit]]:
 def visit(visits: Callable[..., Visit], signed_in: Any) -> Visit:
     """Somebody who is signed in."""
     return visits(storage_state=signed_in)
+
+
+@pytest.fixture(scope="session")
+def lengthen() -> Callable[[Any, int], list[int]]:
+    """Makes a timeline as long as one likes, of its newest row; returns what is asked for."""
+
+    def answer_all(page: Any, rows: int) -> list[int]:
+        template: dict[str, Any] = {}
+        asked: list[int] = []
+
+        def answer(route: Any) -> None:
+            if not template:
+                template.update(route.fetch().json())
+            query = dict(re.findall(r"(\w+)=(\d+)", route.request.url))
+            newest = int(query.get("before", rows + 1)) - 1
+            asked.append(newest)
+            listed = [
+                {
+                    **template["snapshots"][0],
+                    "snapshot_id": f"snap-{n:016}",
+                    "number": n,
+                    "label": f"moment {n}",
+                    "parent": f"snap-{n - 1:016}" if n > 1 else None,
+                }
+                for n in range(newest, max(0, newest - int(query["limit"])), -1)
+            ]
+            more = bool(listed) and listed[-1]["number"] > 1
+            route.fulfill(json={**template, "snapshots": listed, "has_more": more, "total": rows})
+
+        page.route("**/v1/timeline?*", answer)
+        return asked
+
+    return answer_all
 
 
 @pytest.fixture(scope="session")

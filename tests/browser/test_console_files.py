@@ -164,7 +164,8 @@ def test_one_key_of_the_store_comes_back(visit: Any, agent: Any) -> None:
     page.get_by_role("button", name="#1 well").click()
     expect(value).to_contain_text("step1")
     value.get_by_role("button", name="200 items").click()
-    expect(value.get_by_role("button", name="100 more")).to_be_visible()
+    expect(value.get_by_role("button", name="1 key").first).to_be_visible()
+    assert value.get_by_role("button").count() < 100
     page.get_by_role("link", name="History", exact=True).click()
     page.locator(".steps > li").last.get_by_role("button").first.click()
     page.get_by_role("link", name="Bring back this version…").click()
@@ -213,33 +214,11 @@ def test_a_task_is_taken_back_alone_and_what_others_did_stays(visit: Any, agent:
 
 
 def test_a_far_jump_asks_for_what_is_there_and_not_for_all_before_it(
-    visit: Any, agent: Any
+    visit: Any, agent: Any, lengthen: Callable[[Any, int], list[int]]
 ) -> None:
     agent.snapshot("moment")
-    template: dict[str, Any] = {}
-    asked: list[int] = []
-
-    def answer(route: Any) -> None:
-        if not template:
-            template.update(route.fetch().json())
-        query = dict(re.findall(r"(\w+)=(\d+)", route.request.url))
-        newest = int(query.get("before", ROWS + 1)) - 1
-        asked.append(newest)
-        rows = [
-            {
-                **template["snapshots"][0],
-                "snapshot_id": f"snap-{n:016}",
-                "number": n,
-                "label": f"moment {n}",
-                "parent": f"snap-{n - 1:016}" if n > 1 else None,
-            }
-            for n in range(newest, max(0, newest - int(query["limit"])), -1)
-        ]
-        more = bool(rows) and rows[-1]["number"] > 1
-        route.fulfill(json={**template, "snapshots": rows, "has_more": more, "total": ROWS})
-
     page = visit.page
-    page.route("**/v1/timeline?*", answer)
+    asked = lengthen(page, ROWS)
     visit.open("n", agent.name, "timeline")
     visit.row(f"moment {ROWS}").wait_for()
     begun = len(asked)
@@ -353,6 +332,6 @@ def test_every_odd_name_leads_to_what_it_names(visit: Any, odd: dict[str, str]) 
     for index in range(len(HOSTILE)):
         spaces.nth(index).click()
         page.locator(".links").get_by_role("link").nth(1).click()
-        expect(page.get_by_role("group", name="Value of")).to_have_text(re.compile("2$"))
+        expect(page.get_by_role("region", name="Value of")).to_have_text("2")
         visit.move("n/odd/store")
     visit.check()

@@ -1,7 +1,6 @@
 """Signing a program in, by a person in a browser who sees who asks for what."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -10,7 +9,6 @@ import pytest
 import holdfast
 from holdfast.testing.servers import Server
 
-AXE = Path(__file__).with_name("vendor") / "axe.min.js"
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe " + "w" * 300
 
 
@@ -27,12 +25,6 @@ def start(http: httpx.Client, client: str = "a laptop") -> dict[str, Any]:
 def poll(http: httpx.Client, begun: dict[str, Any]) -> dict[str, Any]:
     asked = {"device_code": begun["device_code"]}
     return http.post("/v1/auth/device/poll", json=asked).raise_for_status().json()
-
-
-def violations(page: Any) -> list[str]:
-    page.evaluate(AXE.read_text("utf-8"))
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
 
 
 def test_a_person_sees_who_asks_and_chooses_what_for(server: Server, http: Any, visit: Any) -> None:
@@ -103,10 +95,10 @@ def test_the_page_is_for_everybody(http: Any, visits: Callable[..., Any], signed
             size = {"width": width, "height": 844}
             visit = visits(storage_state=signed_in, viewport=size, color_scheme=theme)
             visit.open("device")
-            found[theme, width, "code"] = violations(visit.page)
+            found[theme, width, "code"] = visit.violations()
             visit.page.get_by_label("Code").fill(begun["user_code"])
             visit.page.get_by_label("Code").press("Enter")
             visit.page.get_by_text(begun["user_code"]).wait_for()
-            found[theme, width, "decide"] = violations(visit.page)
+            found[theme, width, "decide"] = visit.violations()
             assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
     assert {where: each for where, each in found.items() if each} == {}

@@ -14,7 +14,6 @@ import pytest
 import holdfast
 from holdfast.testing.servers import Server, running_server
 
-AXE = Path(__file__).with_name("vendor") / "axe.min.js"
 WIDTHS = {"wide": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
 NARROWEST = 320
 MOST_ELEMENTS = 3_000
@@ -464,14 +463,6 @@ def places(server: Server) -> dict[str, str]:
     }
 
 
-def violations(page: Any) -> list[str]:
-    """Returns what axe finds wrong with a page, with the first place of each."""
-    if not page.evaluate("'axe' in window"):
-        page.evaluate(AXE.read_text("utf-8"))
-    found = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")["violations"]
-    return [f"{each['id']}: {each['nodes'][0]['html'][:200]}" for each in found]
-
-
 @pytest.mark.parametrize("theme", ["dark", "light"])
 @pytest.mark.parametrize("width", [*WIDTHS])
 def test_every_screen_is_for_everybody_whatever_others_wrote(
@@ -483,7 +474,7 @@ def test_every_screen_is_for_everybody_whatever_others_wrote(
     found = dict[str, list[str]]()
     for screen, path in places.items():
         visit.move(path)
-        found[screen] = violations(page)
+        found[screen] = visit.violations()
         assert page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), screen
     visit.move(places["compared"])
@@ -491,7 +482,7 @@ def test_every_screen_is_for_everybody_whatever_others_wrote(
     expect(page.locator(".patch .mark", has_text="U+202E").first).to_be_visible()
     page.get_by_role("button", name=re.compile("Roll back")).click()
     page.get_by_role("dialog").locator(".preview").wait_for()
-    found["roll back"] = violations(page)
+    found["roll back"] = visit.violations()
     assert {screen: each for screen, each in found.items() if each} == {}
 
 

@@ -2,7 +2,7 @@
 
 import { html, useState } from "../vendor/preact.js";
 import { Answered, Part, Table, away, here } from "./operations.js";
-import { Button, Copied, Icon, Moment, Name, Note, Popover, Said, useLatest } from "./parts.js";
+import { Button, Copied, Icon, Moment, Name, Note, Popover, Said, useAnswer } from "./parts.js";
 import { exact, many, number, plain } from "./text.js";
 
 const PAGE = 100;
@@ -73,7 +73,7 @@ function Traces() {
   const [wanted, setWanted] = useState({});
   const [after, setAfter] = useState([]);
   const [open, setOpen] = useState(null);
-  const answer = useLatest(
+  const answer = useAnswer(
     (stop) => here().traces({ ...wanted, limit: PAGE, starting_after: after.at(-1) }, stop),
     [JSON.stringify(wanted), after.at(-1)],
     { everyMs: after.length ? 0 : LOOK_MS },
@@ -93,7 +93,7 @@ function Traces() {
         empty="Nothing like that was done."
         rows=${data.map((each) => [each.id, html`<button type="button" class="link-like"
           onClick=${() => setOpen(each)}><${Name} text=${each.action} most="60" /></button>`,
-          html`<${Moment} at=${each.created_at} long />`, html`<span class="mono"><${Name}
+          html`<${Moment} at=${each.created_at} short />`, html`<span class="mono"><${Name}
           text=${each.actor ?? ""} most="32" /></span>${each.via && html` <span class="quiet">by the
           ${" "}${plain(each.via)}</span>`}`, each.namespace === null ? html`<span
           class="dim">—</span>` : html`<${Name} text=${each.namespace} most="40" />`, html`<span

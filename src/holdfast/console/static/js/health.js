@@ -4,7 +4,7 @@ import { html, useState } from "../vendor/preact.js";
 import { Form } from "./acts.js";
 import { Chart } from "./chart.js";
 import { Answered, Part, Table, away, here } from "./operations.js";
-import { Button, Chip, Name, Note, useLatest } from "./parts.js";
+import { Button, Chip, Name, Note, useAnswer } from "./parts.js";
 import * as state from "./state.js";
 import { bytes, day, exact, many, number, time } from "./text.js";
 
@@ -32,9 +32,9 @@ export function Health() {
   const { query } = state.route.value;
   const namespace = query.get("in") ?? undefined;
   const agent = only.trim() || undefined;
-  const now = useLatest(
+  const now = useAnswer(
     (stop) => here().rollbacks({ agent_id: agent }, stop), [agent], { everyMs: LOOK_MS });
-  const series = useLatest(
+  const series = useAnswer(
     (stop) => seriesOf({ bucket, namespace, agent_id: agent }, stop),
     [bucket, namespace, agent],
     { everyMs: LOOK_MS },
@@ -127,14 +127,14 @@ export function Storage() {
   const namespace = query.get("in") ?? undefined;
   const [asks, setAsks] = useState(false);
   const [given, setGiven] = useState(null);
-  const series = useLatest((stop) => here().storageSeries({ namespace }, stop), [namespace]);
-  const quota = useLatest((stop) => here().quota(stop), [], { everyMs: LOOK_MS });
+  const series = useAnswer((stop) => here().storageSeries({ namespace }, stop), [namespace]);
+  const quota = useAnswer((stop) => here().quota(stop), [], { everyMs: LOOK_MS });
   const spaces = [...(state.overview.value?.namespaces ?? [])]
     .filter((each) => each.size_bytes !== undefined)
     .sort((one, two) => two.size_bytes - one.size_bytes);
   const collect = async () => {
     setGiven(await here().collect());
-    quota.again();
+    quota.refresh();
   };
   return html`<${Part} title="Storage" words="What is stored once counts once, however often it is kept."
     acts=${html`<${Button} icon="trash" why=${away()} onClick=${() => setAsks(true)}>Collect now…<//>`}>

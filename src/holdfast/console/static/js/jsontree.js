@@ -12,7 +12,19 @@ const MOST_INDENT = 24;
 const MOST_LETTERS = 160;
 const MOST_SHOWN = 100000;
 
-const isBranch = (value) => value !== null && typeof value === "object";
+/** What JSON has no word for comes as an object with one name that begins with `$`. */
+const MARKS = { $bytes: "bytes in base64", $time: "an instant", $msgpack: "msgpack in base64" };
+
+function markOf(value) {
+  let mark = null;
+  for (const name in value) {
+    if (mark || !Object.hasOwn(MARKS, name) || typeof value[name] !== "string") return null;
+    mark = name;
+  }
+  return mark;
+}
+
+const isBranch = (value) => value !== null && typeof value === "object" && !markOf(value);
 const namesOf = (value) => (Array.isArray(value) ? [...value.keys()] : Object.keys(value));
 const sizeOf = (value) => (Array.isArray(value) ? value.length : Object.keys(value).length);
 
@@ -84,7 +96,7 @@ function rowsOf(value, open) {
 /** The beginning of a value as JSON: no more of it is looked at than is shown. */
 function brief(value, room, depth = 0) {
   if (typeof value === "string") return JSON.stringify(value.slice(0, room));
-  if (!isBranch(value)) return String(value);
+  if (value === null || typeof value !== "object") return String(value);
   const isList = Array.isArray(value);
   if (depth > 3) return isList ? "[…]" : "{…}";
   const parts = [];
@@ -104,6 +116,10 @@ function Value({ value, most = MOST_LETTERS }) {
     return html`<span class="dim"><${Said} text=${brief(value, most)} /></span>`;
   if (typeof value === "string")
     return html`<span class="c-text">"<${Said} text=${cut(value, most)} />"</span>`;
+  const mark = markOf(value);
+  if (mark)
+    return html`<span class="dim">${MARKS[mark]}</span><span class="c-text"><${Said}
+      text=${cut(value[mark], most)} /></span>`;
   if (typeof value !== "number") return html`<span class="c-key">${String(value)}</span>`;
   const isRounded = Number.isInteger(value) && !Number.isSafeInteger(value);
   return html`<span class="c-number" title=${isRounded ?
@@ -111,6 +127,13 @@ function Value({ value, most = MOST_LETTERS }) {
     ${String(value)}</span>`;
 }
 
+/** A text in full, up to a bound that is said. */
+const Whole = ({ text, label }) => html`<pre class="whole" tabIndex="0" role="region"
+    aria-label=${label}><${Said} text=${text.slice(0, MOST_SHOWN)} keep=${"\n\t"} /></pre>
+  ${text.length > MOST_SHOWN && html`<p
+    class="quiet">The first ${number(MOST_SHOWN)} of ${number(text.length)} letters.</p>`}`;
+
+/** A value as a tree, with its parts folded where they are many; `label` says what it is. */
 export function Tree({ value, label }) {
   const [open, setOpen] = useState(() => openFirst(value));
   const [whole, setWhole] = useState(null);
@@ -121,6 +144,10 @@ export function Tree({ value, label }) {
     setOpen(next);
   };
   if (!rows.length) return html`<p class="quiet pad">It is empty.</p>`;
+  const copied = html`<span class="tree-copy"><${Copied} text=${() => JSON.stringify(value, null, 2)}
+    >Copy<//></span>`;
+  if (typeof value === "string")
+    return html`<div class="tree">${copied}<${Whole} text=${value} label=${label} /></div>`;
   const draw = (index) => {
     const { path, name, value: each, depth, isCut } = rows[index];
     if (isCut)
@@ -133,22 +160,20 @@ export function Tree({ value, label }) {
         name="chevron" size="12" />${key}<span class="dim">${Array.isArray(each) ?
         many(each.length, "item") : many(sizeOf(each), "key")}</span>${!open.has(path) &&
         html` <${Value} value=${each} most=${80} />`}</button>`;
-    const isLong = typeof each === "string" && (each.length > 60 || each.includes("\n"));
+    const text = typeof each === "string" ? each : each?.[markOf(each)];
+    const isLong = text !== undefined && (text.length > 60 || text.includes("\n"));
     const inner = html`${key}<${Value} value=${each} />`;
     return isLong
       ? html`<button type="button" class="tree-row leaf" style=${indent} title="Show all of it"
-        onClick=${() => setWhole({ name, text: each })}>${inner}</button>`
+        onClick=${() => setWhole({ name, text })}>${inner}</button>`
       : html`<div class="tree-row leaf" style=${indent}>${inner}</div>`;
   };
-  return html`<div class="tree">
+  return html`<div class="tree">${copied}
     <${Rows} class="tree-rows" role="region" tabIndex="0" aria-label=${label} count=${rows.length}
       height=${HEIGHT} extra=${12} draw=${draw} />
     ${whole && html`<${Popover} title="All of it" wide close=${() => setWhole(null)}>
       <p class="mono quiet"><${Said} text=${cut(String(whole.name ?? ""), 200)} /></p>
-      <pre class="whole" tabIndex="0"><${Said} text=${whole.text.slice(0, MOST_SHOWN)} keep=${"\n\t"}
-        /></pre>
-      ${whole.text.length > MOST_SHOWN && html`<p
-        class="quiet">The first ${number(MOST_SHOWN)} of ${number(whole.text.length)} letters.</p>`}
+      <${Whole} text=${whole.text} label="The text" />
       <div class="ends"><${Copied} text=${whole.text}>copy<//><${Button} tone="primary"
         onClick=${() => setWhole(null)}>Close<//></div><//>`}
   </div>`;

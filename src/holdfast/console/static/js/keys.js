@@ -3,7 +3,7 @@
 import { html, useState } from "../vendor/preact.js";
 import { Form } from "./acts.js";
 import { Answered, Part, Secret, Table, away, here } from "./operations.js";
-import { Button, Chip, Moment, Name, Note, useLatest } from "./parts.js";
+import { Button, Chip, Moment, Name, Note, useAnswer } from "./parts.js";
 import * as state from "./state.js";
 import { many, number, plain } from "./text.js";
 
@@ -20,11 +20,11 @@ export function Keys() {
   const [asks, setAsks] = useState(false);
   const [leaving, setLeaving] = useState(null);
   const [made, setMade] = useState(null);
-  const answer = useLatest((stop) => here().keys(stop), [], { everyMs: LOOK_MS });
+  const answer = useAnswer((stop) => here().keys(stop), [], { everyMs: LOOK_MS });
   const revoke = async () => {
     await here().revokeKey(leaving.key_id);
     state.toast(`${plain(leaving.name)} opens nothing any more.`);
-    answer.again();
+    answer.refresh();
   };
   return html`<${Part} title="Keys" words="A key for each person and each agent: then history tells them apart."
     acts=${html`<${Button} tone="primary" icon="key" why=${away()}
@@ -38,18 +38,18 @@ export function Keys() {
         key.scope}</span>`, key.namespace === null ? html`<span class="quiet">${key.scope === "admin" ?
         "—" : "all"}</span>` : html`<${Name} text=${key.namespace} most="40" />`,
         key.last_used_at === null ? html`<span class="dim">never</span>` : html`<${Moment}
-        at=${key.last_used_at} long />`, number(key.requests), key.expires_at === null ? html`<span
-        class="dim">never</span>` : html`<${Moment} at=${key.expires_at} long />`, html`<${Button}
+        at=${key.last_used_at} short />`, number(key.requests), key.expires_at === null ? html`<span
+        class="dim">never</span>` : html`<${Moment} at=${key.expires_at} short />`, html`<${Button}
         icon="trash" why=${away()} label=${`Revoke ${plain(key.name)}`}
         onClick=${() => setLeaving(key)}>Revoke…<//>`])} />`}<//>
     ${asks && html`<${NewKey} close=${() => setAsks(false)} made=${(key) => (setMade(key),
-      answer.again())} />`}
+      answer.refresh())} />`}
     ${leaving && html`<${Form} title=${`Revoke ${plain(leaving.name)}`} button="Revoke" icon="trash"
       tone="danger" doing=${revoke} shut=${() => setLeaving(null)}>
       <p>Whatever uses <span class="mono">${leaving.prefix}…</span> is refused from then on, and every
         session in a browser that stands on it ends.</p>
       <p class="quiet">${leaving.last_used_at === null ? "It was never used." : html`Last used <${Moment}
-        at=${leaving.last_used_at} long />, ${many(leaving.requests, "request")} so far.`}</p>
+        at=${leaving.last_used_at} short />, ${many(leaving.requests, "request")} so far.`}</p>
       ${isOwn(leaving) && html`<${Note} tone="warn" icon="warn"><strong>You are signed in with it.</strong>${" "}
         This session loses it.<//>`}<//>`}
     ${made && html`<${Secret} title=${`The key ${plain(made.name)}`}

@@ -100,7 +100,11 @@ export function follow(namespace) {
     isAsking = true;
     tell({ hello: true });
     await navigator.locks
-      .request(name, { signal: stop.signal }, () => ((isAsking = false), new Promise(open)))
+      .request(name, { signal: stop.signal }, () => {
+        isAsking = false;
+        // Whoever left between the grant and this would hold a stream that nobody ends.
+        return stop.signal.aborted ? undefined : new Promise(open);
+      })
       .catch(() => {});
     isAsking = false;
   };

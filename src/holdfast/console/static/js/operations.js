@@ -25,7 +25,7 @@ export function Part({ title, words, acts, children }) {
 
 /** What was answered: a failure beside what is still there, or that it is not there yet. */
 export function Answered({ answer, children }) {
-  return html`${answer.failure && html`<${Failed} failure=${answer.failure} again=${answer.again}
+  return html`${answer.failure && html`<${Failed} failure=${answer.failure} again=${answer.refresh}
     />`}${answer.value ? children(answer.value) : !answer.failure && html`<${Waiting} />`}`;
 }
 

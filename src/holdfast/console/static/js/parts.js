@@ -103,12 +103,12 @@ export function Button({ icon, kbd, tone = "", label, why, children, busy, ...re
     html`<${Kbd} name=${kbd} />`}</button>`;
 }
 
-/** An id that a click copies. */
+/** An id that a click copies, or what `text()` returns then. */
 export function Copied({ text, children }) {
   const [done, setDone] = useState(false);
   const copy = async () => {
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(typeof text === "string" ? text : text());
       setDone(true);
       say("Copied");
       setTimeout(() => setDone(false), 1500);
@@ -116,7 +116,8 @@ export function Copied({ text, children }) {
       tell(failure, "Not copied");
     }
   };
-  return html`<button type="button" class="copied mono" title=${`Copy ${text}`} onClick=${copy}
+  return html`<button type="button" class="copied mono" title=${typeof text === "string" ?
+    `Copy ${cut(text, 200)}` : "Copy all of it"} onClick=${copy}
     ><${Name} text=${children ?? text} />${done ? html`<${Icon} name="check" size="12" />` :
       html`<${Icon} name="copy" size="12" />`}</button>`;
 }
@@ -202,7 +203,8 @@ export function Popover({ title, close, children, wide }) {
 export function useKeys(handle, { everywhere = false } = {}) {
   const last = useRef(handle);
   last.current = handle;
-  useEffect(() => {
+  // With what is drawn, not after it: whoever sees a screen may press a key.
+  useLayoutEffect(() => {
     const onKey = (event) => {
       if (everywhere) return last.current(event.key, event) && event.preventDefault();
       const typing = event.target.closest?.("input, textarea, select, [contenteditable]");
@@ -227,41 +229,20 @@ export function useTitle(title, heading) {
 }
 
 /**
- * What an asynchronous question answers: `{value, failure, again}`; asked anew when `deps` change.
+ * What an asynchronous question answers: `{value, failure, again, refresh}`; asked anew when `deps`
+ * change.
  *
- * Where `turn` alone changes, the answer that is there stays until the next one has come.
+ * Asked by `refresh`, because `turn` changed, or every so many milliseconds while somebody looks,
+ * what was answered stays until the next answer, and beside its failure. `again` begins anew.
  */
-export function useAnswer(ask, deps, turn) {
+export function useAnswer(ask, deps, { turn, everyMs } = {}) {
   const [got, put] = useState({});
-  const [tries, again] = useState(0);
-  const of = useRef([]);
+  const [tries, setTries] = useState(0);
+  const last = useRef(deps);
   useEffect(() => {
     const stop = new AbortController();
-    const key = [...deps, tries];
-    if (key.length !== of.current.length || key.some((each, at) => each !== of.current[at])) put({});
-    of.current = key;
-    Promise.resolve(ask(stop.signal)).then(
-      (value) => !stop.signal.aborted && put({ value }),
-      (failure) => !stop.signal.aborted && put({ failure }),
-    );
-    return () => stop.abort();
-  }, [...deps, tries, turn]);
-  return { ...got, again: () => again(tries + 1) };
-}
-
-/**
- * The same, where what was answered stays until the next answer: asked again by `again`, when `turn`
- * changes, and every so many milliseconds while somebody looks.
- */
-export function useLatest(ask, deps, { everyMs, turn } = {}) {
-  const [got, put] = useState({});
-  const [tries, again] = useState(0);
-  const last = useRef(null);
-  useEffect(() => {
-    const key = JSON.stringify(deps);
-    const stop = new AbortController();
-    if (last.current !== key) put({});
-    last.current = key;
+    if (deps.some((each, at) => each !== last.current[at])) put({});
+    last.current = deps;
     const look = () =>
       Promise.resolve(ask(stop.signal)).then(
         (value) => !stop.signal.aborted && put({ value }),
@@ -272,7 +253,8 @@ export function useLatest(ask, deps, { everyMs, turn } = {}) {
       everyMs && setInterval(() => !document.hidden && !isAway.value && look(), everyMs);
     return () => (clearInterval(timer), stop.abort());
   }, [...deps, turn, tries]);
-  return { ...got, again: () => again((was) => was + 1) };
+  const refresh = () => setTries((was) => was + 1);
+  return { ...got, refresh, again: () => (put({}), refresh()) };
 }
 
 /**

@@ -16,7 +16,6 @@ import {
   Waiting,
   useAnswer,
   useKeys,
-  useLatest,
   useTitle,
 } from "./parts.js";
 import { ForkFrom, RollBack } from "./sessionacts.js";
@@ -45,15 +44,15 @@ export function Session() {
   const [ask, setAsk] = useState(null);
   const [pane, setPane] = useState("state");
   useTitle(`${id} · ${namespace}`);
-  const answer = useLatest((stop) => asked.session(id, stop), [namespace, id]);
+  const answer = useAnswer((stop) => asked.session(id, stop), [namespace, id]);
   const info = answer.value;
   // What is new since is asked for without its states: they may be large.
-  const newer = useLatest(
+  const newer = useAnswer(
     (stop) => (info ? asked.versions(id, { since_version: info.version, limit: 1 }, stop) : null),
     [namespace, id, info?.version],
     { everyMs: LOOK_MS },
   );
-  const turned = useLatest(
+  const turned = useAnswer(
     (stop) => (info ? asked.turns(id, { limit: 1 }, stop) : null),
     [namespace, id, info?.version, info?.turn_count],
     { everyMs: LOOK_MS },
@@ -61,7 +60,7 @@ export function Session() {
   const lastTurn = turned.value?.data[0]?.turn_number ?? info?.turn_count;
   const isOld = newer.value?.data.length > 0 || (info && lastTurn !== info.turn_count);
   useEffect(() => {
-    if (isOld) answer.again();
+    if (isOld) answer.refresh();
   }, [isOld, newer.value?.current_version, lastTurn]);
 
   useEffect(() => heading.current?.focus({ preventScroll: true }), [Boolean(info)]);
@@ -93,7 +92,7 @@ export function Session() {
     return answer.failure.status === 404
       ? html`<div class="empty"><h2>There is no such session</h2><p>It was deleted, its time is over, or a restore took it away: a moment from before has it still.</p><p><a
           href=${state.to(["n", namespace, "sessions"])}>All sessions</a></p></div>`
-      : html`<${Failed} failure=${answer.failure} again=${answer.again} />`;
+      : html`<${Failed} failure=${answer.failure} again=${answer.refresh} />`;
   if (!info) return html`<${Waiting} />`;
   const isNow = chosen === info.version;
   const failure = answer.failure ?? newer.failure;
@@ -109,9 +108,9 @@ export function Session() {
       <p class="facts"><span><${Name} text=${info.agent_id} most="60" /></span>
         ${info.user_id && html`<span class="quiet">for <${Name} text=${info.user_id} most="60" /></span>`}
         <span class="quiet">version ${info.version}, ${many(info.turn_count, "turn")}</span>
-        <span class="quiet">changed <${Moment} at=${info.updated_at} long /></span>
+        <span class="quiet">changed <${Moment} at=${info.updated_at} short /></span>
         ${info.ttl_expires_at && html`<span class="quiet" title=${exact(info.ttl_expires_at)}>until${" "}
-          <${Moment} at=${info.ttl_expires_at} long /></span>`}</p>
+          <${Moment} at=${info.ttl_expires_at} short /></span>`}</p>
       <div class="acts">
         <${Button} tone="primary" icon="back" kbd="R" why=${away ?? (isNow ?
           "That is how it is now: choose an earlier version" : undefined)}
@@ -121,7 +120,7 @@ export function Session() {
         <${MomentThen} namespace=${namespace} id=${id} version=${chosen} />
       </div>
     </header>
-    ${failure && html`<${Failed} failure=${failure} again=${answer.again} />`}
+    ${failure && html`<${Failed} failure=${failure} again=${answer.refresh} />`}
     <div class="pane-switch" role="group" aria-label="What is shown">${panes.map(([name,
       words]) => html`<button type="button" class="button" aria-pressed=${pane === name ? "true" :
       "false"} onClick=${() => setPane(name)}><span>${words}</span></button>`)}</div>
@@ -134,7 +133,7 @@ export function Session() {
         chosen=${chosen} /></section>
     </div>
     ${ask === "rollback" && html`<${RollBack} info=${info} version=${chosen} done=${() => (choose(
-      info.version), answer.again())} again=${answer.again} close=${() => setAsk(null)} />`}
+      info.version), answer.refresh())} again=${answer.refresh} close=${() => setAsk(null)} />`}
     ${ask === "fork" && html`<${ForkFrom} info=${info} version=${chosen}
       close=${() => setAsk(null)} />`}
   </div>`;
@@ -187,7 +186,7 @@ function Versions({ info, chosen }) {
   const { namespace } = state.route.value;
   const [pages, setPages] = useState(0);
   const from = Math.max(-1, info.version - PAGE * (pages + 1));
-  const answer = useLatest(
+  const answer = useAnswer(
     (stop) => namespaceOf(namespace).versions(info.id, { since_version: from,
       limit: PAGE * (pages + 1) }, stop),
     [namespace, info.id, pages],
@@ -222,7 +221,7 @@ function Version({ each, isChosen, isTrue, isNow }) {
         "fork" : "check"} size="13" /><strong>Version ${each.version}</strong>
         <span class="quiet">${KINDS[each.kind] ?? plain(each.kind)}${back !== null ?
         ` to ${back}` : ""}</span><span class="gap"></span><span class="dim"><${Moment}
-        at=${each.created_at} long /></span></span>
+        at=${each.created_at} short /></span></span>
       ${each.reasoning && html`<span class="why"><${Said} text=${each.reasoning.slice(0, MOST_SAID)}
         keep=${"\n"} />${each.reasoning.length > MOST_SAID ? "…" : ""}</span>`}
       <span class="version-line">${isNow && html`<${Chip} tone="live">now<//>`}${!isTrue &&
@@ -317,7 +316,7 @@ function Turns({ info, chosen }) {
   const { namespace } = state.route.value;
   const asked = namespaceOf(namespace);
   const [after, setAfter] = useState([]);
-  const answer = useLatest(
+  const answer = useAnswer(
     (stop) => asked.turns(info.id, { limit: PAGE, starting_after: after.at(-1) }, stop),
     [namespace, info.id, after.at(-1)],
     { turn: `${info.version} ${info.turn_count}` },
@@ -355,7 +354,7 @@ function Turn({ turn, isAfter }) {
       ""}</div></div>`;
   };
   return html`<li class=${isAfter ? "turn after" : "turn"}>
-    <p class="turn-line dim"><span>${turn.turn_number}</span><${Moment} at=${turn.created_at} long />
+    <p class="turn-line dim"><span>${turn.turn_number}</span><${Moment} at=${turn.created_at} short />
       ${turn.version_after !== turn.version_before && html`<span>made version ${turn.version_after}
       </span>`}</p>
     ${side("in", turn.input)}${side("out", turn.output)}
@@ -378,7 +377,7 @@ function Memories({ info }) {
     <p class="said-text"><${Said} text=${each.content.slice(0, MOST_SAID)} keep=${"\n"} /></p>
     <p class="turn-line dim"><${Chip}><${Said} text=${each.type.slice(0, 40)} /><//>
       ${each.tags.slice(0, 8).map((tag) => html`<${Chip}><${Said} text=${tag.slice(0, 40)} /><//>`)}
-      <${Moment} at=${each.created_at} long /></p></li>`)}</ul>
+      <${Moment} at=${each.created_at} short /></p></li>`)}</ul>
     ${answer.value.has_more && html`<p class="quiet">The newest 100.</p>`}`;
 }
 

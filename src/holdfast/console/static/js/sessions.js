@@ -11,7 +11,7 @@ import {
   Rows,
   Waiting,
   useKeys,
-  useLatest,
+  useAnswer,
   useTitle,
 } from "./parts.js";
 import * as state from "./state.js";
@@ -41,13 +41,13 @@ export function Sessions() {
   const { agent, user, words } = sought(q);
   const asked = namespaceOf(namespace);
   useTitle(`Sessions · ${namespace}`, heading);
-  const first = useLatest(
+  const first = useAnswer(
     (stop) => asked.sessions({ limit: PAGE, agent_id: agent, user_id: user,
       include_state: false }, stop),
     [namespace, agent, user],
     { everyMs: LOOK_MS },
   );
-  const health = useLatest((stop) => asked.rollbacks(stop), [namespace], { everyMs: LOOK_MS * 6 });
+  const health = useAnswer((stop) => asked.rollbacks(stop), [namespace], { everyMs: LOOK_MS * 6 });
   const [older, setOlder] = useState({ rows: [], hasMore: null, failure: null });
   useEffect(() => setOlder({ rows: [], hasMore: null, failure: null }), [namespace, agent, user]);
   const newest = first.value?.data ?? [];
@@ -99,7 +99,7 @@ export function Sessions() {
       onInput=${(event) => type(event.currentTarget.value)} /><kbd aria-hidden="true">/</kbd></label>
       <span class="quiet" role="status">${first.value ? `${many(rows.length, "session")}${hasMore ?
       " so far" : ""}` : ""}</span></div>
-    ${first.failure && html`<${Failed} failure=${first.failure} again=${first.again} />`}
+    ${first.failure && html`<${Failed} failure=${first.failure} again=${first.refresh} />`}
     ${older.failure && html`<${Failed} failure=${older.failure}
       again=${() => setOlder({ ...older, hasMore: true, failure: null })} />`}
     ${!first.value && !first.failure && html`<${Waiting} />`}
@@ -130,6 +130,6 @@ function Line({ each, namespace, loop }) {
     <span class="right count">${number(each.turn_count)}</span>
     <span class="right count">${number(each.memory_count)}</span>
     <span class="narrow quiet">${facts}</span>
-    <span class="quiet when"><${Moment} at=${each.updated_at} long /></span>
+    <span class="quiet when"><${Moment} at=${each.updated_at} short /></span>
   </a></div>`;
 }

@@ -2,7 +2,7 @@
 
 import { html, useRef } from "../vendor/preact.js";
 import { namespaceOf } from "./api.js";
-import { Json } from "./json.js";
+import { Tree } from "./jsontree.js";
 import { Chosen, Find, Walk, nowTurn, usePages } from "./listing.js";
 import { Failed, Icon, Name, Waiting, useAnswer, useTitle } from "./parts.js";
 import { storeAt } from "./places.js";
@@ -119,7 +119,7 @@ function Value({ space, name, at, find, isHistory, close }) {
   const answer = useAnswer(
     (stop) => namespaceOf(namespace).value({ namespace: space, key: name, at }, stop),
     [namespace, space, name, at],
-    nowTurn(at),
+    { turn: nowTurn(at) },
   );
   const isGone = answer.failure?.status === 404;
   const about = { plane: "store", namespace: space, key: name };
@@ -146,7 +146,7 @@ function Value({ space, name, at, find, isHistory, close }) {
             ? html`<${Failed} failure=${answer.failure} again=${answer.again} />`
             : !answer.value
               ? html`<${Waiting} />`
-              : html`<${Json} value=${answer.value.value} what=${`Value of ${plain(path)}`} />`
+              : html`<${Tree} value=${answer.value.value} label=${`Value of ${plain(path)}`} />`
     }
   <//>`;
 }

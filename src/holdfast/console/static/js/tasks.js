@@ -3,7 +3,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { namespaceOf } from "./api.js";
 import { Changes } from "./details.js";
-import { Json } from "./json.js";
+import { Tree } from "./jsontree.js";
 import { Links, usePages } from "./listing.js";
 import {
   Button,
@@ -142,8 +142,8 @@ function Task({ id, listed, close }) {
     ${task.restored_snapshot_id && html`<${Note} icon="back">It was taken back when it ended: <a
       href=${state.to(["n", namespace, "timeline"], { sel: task.restored_snapshot_id })}>the moment
       after that</a>.<//>`}
-    ${Object.keys(task.metadata ?? {}).length > 0 && html`<div class="boxed"><${Json}
-      value=${task.metadata} what=${`What is kept with ${plain(task.name)}`} /></div>`}
+    ${Object.keys(task.metadata ?? {}).length > 0 && html`<div class="boxed"><${Tree}
+      value=${task.metadata} label=${`What is kept with ${plain(task.name)}`} /></div>`}
     <h3>What changed ${task.status === "running" ? "since it began" : "while it ran"}</h3>
     <${Changes} from=${task.before_snapshot_id} to=${task.snapshot_id ?? undefined}
       turn=${task.snapshot_id ? "" : state.timeline.value?.pending?.changes} />

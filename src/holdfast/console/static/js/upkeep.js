@@ -5,7 +5,7 @@ import { html, useState } from "../vendor/preact.js";
 import { Form } from "./acts.js";
 import { namespaceOf } from "./api.js";
 import { Answered, ChooseNamespace, NoNamespaces, Part, Table, away, here, useNamespace } from "./operations.js";
-import { Button, Chip, Failed, Moment, Name, Note, Said, useLatest } from "./parts.js";
+import { Button, Chip, Failed, Moment, Name, Note, Said, useAnswer } from "./parts.js";
 import * as state from "./state.js";
 import { bytes, cut, many, number, plain } from "./text.js";
 
@@ -53,11 +53,11 @@ function ScheduleList({ namespace, acts, words }) {
   const asked = namespaceOf(namespace);
   const [asks, setAsks] = useState(false);
   const [leaving, setLeaving] = useState(null);
-  const answer = useLatest((stop) => asked.schedules(stop), [namespace], { everyMs: LOOK_MS });
+  const answer = useAnswer((stop) => asked.schedules(stop), [namespace], { everyMs: LOOK_MS });
   const turn = async (each) => {
     try {
       await asked.changeSchedule(each.schedule_id, { enabled: !each.enabled });
-      answer.again();
+      answer.refresh();
     } catch (failure) {
       state.tell(failure, "Not changed");
     }
@@ -65,7 +65,7 @@ function ScheduleList({ namespace, acts, words }) {
   const remove = async () => {
     await asked.removeSchedule(leaving.schedule_id);
     state.toast("The schedule is gone; its snapshots stay.");
-    answer.again();
+    answer.refresh();
   };
   return html`<${Part} title="Schedules" words=${words} acts=${html`${acts}<${Button} tone="primary"
     icon="clock" why=${away()} onClick=${() => setAsks(true)}>New schedule…<//>`}>
@@ -77,14 +77,14 @@ function ScheduleList({ namespace, acts, words }) {
         each.label === null ? html`<span class="dim">none</span>` : html`<${Name} text=${each.label}
         most="60" />`, each.enabled ? html`<${Chip} tone="live">on<//>` : html`<${Chip}>off<//>`,
         html`${each.last_run_at === null ? html`<span class="dim">never</span>` : html`<${Moment}
-        at=${each.last_run_at} long />`} ${each.last_snapshot_id && html`<a href=${state.to(["n",
+        at=${each.last_run_at} short />`} ${each.last_snapshot_id && html`<a href=${state.to(["n",
         namespace, "snapshot", each.last_snapshot_id])}>its moment</a>`}${each.last_error &&
         html`<div class="bad-word"><${Said} text=${each.last_error.slice(0, 300)} /></div>`}`,
         each.next_at === null ? html`<span class="dim">—</span>` : html`<${Moment} at=${each.next_at}
-        long />`, html`<span class="two"><${Button} why=${away()} onClick=${() => turn(each)}>
+        short />`, html`<span class="two"><${Button} why=${away()} onClick=${() => turn(each)}>
         ${each.enabled ? "Stop" : "Go on"}<//><${Button} icon="trash" why=${away()}
         label=${`Delete the schedule ${whenOf(each)}`} onClick=${() => setLeaving(each)} /></span>`])} />`}<//>
-    ${asks && html`<${NewSchedule} asked=${asked} close=${() => setAsks(false)} again=${answer.again} />`}
+    ${asks && html`<${NewSchedule} asked=${asked} close=${() => setAsks(false)} again=${answer.refresh} />`}
     ${leaving && html`<${Form} title="Delete the schedule" button="Delete" icon="trash" tone="danger"
       doing=${remove} shut=${() => setLeaving(null)}><p>No more snapshots are taken ${whenOf(leaving)}.
       Those that were taken stay.</p><//>`}
@@ -137,7 +137,7 @@ const RULES = [
 ];
 
 function Rule({ namespace }) {
-  const answer = useLatest(() => here().retention(namespace), [namespace]);
+  const answer = useAnswer(() => here().retention(namespace), [namespace]);
   const [given, setGiven] = useState(null);
   const [seen, setSeen] = useState(null);
   const [busy, setBusy] = useState(false);
@@ -170,7 +170,7 @@ function Rule({ namespace }) {
       await here().setRetention(namespace, rule);
       state.toast("The rule is kept: what it does not keep goes within the hour.");
       setGiven(null);
-      answer.again();
+      answer.refresh();
     });
   const apply = async () => {
     const { snapshots } = await here().forget(namespace, { policy: seen.rule });
@@ -189,7 +189,7 @@ function Rule({ namespace }) {
     <p class="quiet">${isEmpty ? "All at 0: only age decides, which is 30 days unless somebody said otherwise." :
       "A snapshot stays if any of these keeps it."}${isNew ? " This is not the rule yet." : ""}</p>
   </form>
-  ${answer.failure && html`<${Failed} failure=${answer.failure} again=${answer.again} />`}
+  ${answer.failure && html`<${Failed} failure=${answer.failure} again=${answer.refresh} />`}
   ${seen && html`<section class="would-go" aria-label="What would go"><div
     role="status"><h3>${seen.snapshots.length ? `${many(seen.snapshots.length, "snapshot")} would go` :
     "Nothing would go"}</h3></div>
@@ -208,7 +208,7 @@ function Rule({ namespace }) {
 const Moments = ({ label, rows, act }) => html`<${Table} label=${label} head=${["Moment", "Taken",
   "By", "Holds", ...(act ? [""] : [])]} empty="None." rows=${rows.slice(0, LISTED).map((row) => [
   row.snapshot_id, html`<strong>#${row.number}</strong> <${Name} text=${titleOf(row)} most="80" />`,
-  html`<${Moment} at=${row.created_at} long />`, html`<${Name} text=${row.actor_name ?? row.actor ??
+  html`<${Moment} at=${row.created_at} short />`, html`<${Name} text=${row.actor_name ?? row.actor ??
   ""} most="40" />`, bytes(row.size_bytes), ...(act ? [act(row)] : [])])} />
   ${rows.length > LISTED && html`<p class="quiet">The first ${LISTED} of ${number(rows.length)}.</p>`}`;
 
@@ -217,8 +217,8 @@ const Moments = ({ label, rows, act }) => html`<${Table} label=${label} head=${[
 export function Deleted() {
   const { chosen, names, choose } = useNamespace();
   const [back, setBack] = useState(null);
-  const spaces = useLatest((stop) => here().deletedNamespaces(stop), [], { everyMs: LOOK_MS });
-  const moments = useLatest(
+  const spaces = useAnswer((stop) => here().deletedNamespaces(stop), [], { everyMs: LOOK_MS });
+  const moments = useAnswer(
     () => (chosen === null ? { snapshots: [] } : here().deletedSnapshots(chosen)),
     [chosen],
     { everyMs: LOOK_MS },
@@ -230,7 +230,7 @@ export function Deleted() {
       as_name: name && name !== back.namespace ? name : undefined,
     });
     await state.loadOverview();
-    spaces.again();
+    spaces.refresh();
     state.toast(`${plain(cut(name || back.namespace, 60))} is back.`, {
       act: () => state.go(state.to(["n", name || back.namespace, "timeline"])),
       act_label: "Open",
@@ -240,7 +240,7 @@ export function Deleted() {
   const recoverMoment = async (row) => {
     try {
       await here().recoverSnapshot(chosen, row.snapshot_id);
-      moments.again();
+      moments.refresh();
       state.toast(`#${row.number} is on the timeline again.`, {
         act: () => state.go(state.to(["n", chosen, "timeline"], { sel: row.snapshot_id })),
         act_label: "Open",
@@ -255,7 +255,7 @@ export function Deleted() {
     <${Answered} answer=${spaces}>${({ deleted }) => html`<${Table} label="Deleted namespaces"
       head=${["Namespace", "Deleted", ""]} empty="No namespace was deleted lately."
       rows=${deleted.slice(0, LISTED).map((each) => [each.number, html`<strong><${Name}
-        text=${each.namespace} most="80" /></strong>`, html`<${Moment} at=${each.deleted_at} long />`,
+        text=${each.namespace} most="80" /></strong>`, html`<${Moment} at=${each.deleted_at} short />`,
         html`<${Button} icon="back" why=${away()} label=${`Bring back ${plain(each.namespace)}`}
         onClick=${() => setBack(each)}>Bring back…<//>`])} />
       ${deleted.length > LISTED && html`<p class="quiet">The first ${LISTED} of${" "}

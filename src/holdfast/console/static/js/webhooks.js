@@ -15,7 +15,6 @@ import {
   Said,
   Waiting,
   useAnswer,
-  useLatest,
 } from "./parts.js";
 import * as state from "./state.js";
 import { cut, exact, many, plain } from "./text.js";
@@ -49,7 +48,7 @@ const eventsOf = (hook) =>
 function All() {
   const [asks, setAsks] = useState(false);
   const [made, setMade] = useState(null);
-  const answer = useLatest((stop) => here().webhooks(stop), [], { everyMs: LOOK_MS });
+  const answer = useAnswer((stop) => here().webhooks(stop), [], { everyMs: LOOK_MS });
   const make = async (form) => {
     const events = form.get("events").split(/[\s,]+/).filter(Boolean);
     setMade(await here().addWebhook({
@@ -58,7 +57,7 @@ function All() {
       namespace: form.get("namespace").trim() || undefined,
       description: form.get("description").trim() || undefined,
     }));
-    answer.again();
+    answer.refresh();
   };
   return html`<${Part} title="Webhooks" words="Who is told of what happens here."
     acts=${html`<${Button} tone="primary" icon="hook" why=${away()}
@@ -73,7 +72,7 @@ function All() {
         most="80" />`, hook.namespace === null ? "all namespaces" : html`<${Name}
         text=${hook.namespace} most="40" />`, html`<${Standing} hook=${hook} />`,
         hook.last_delivery_at === null ? html`<span class="dim">none yet</span>` : html`<${Moment}
-        at=${hook.last_delivery_at} long /> ${hook.last_delivery_status !== null && html`<span
+        at=${hook.last_delivery_at} short /> ${hook.last_delivery_status !== null && html`<span
         class="quiet">${hook.last_delivery_status}</span>`}`])} />`}<//>
     ${asks && html`<${Form} title="New webhook" button="Make it" icon="hook" doing=${make}
       shut=${() => setAsks(false)}>
@@ -93,7 +92,7 @@ function All() {
 function One({ id }) {
   const [asks, setAsks] = useState(null);
   const [made, setMade] = useState(null);
-  const answer = useLatest((stop) => here().webhook(id, stop), [id], { everyMs: LOOK_MS });
+  const answer = useAnswer((stop) => here().webhook(id, stop), [id], { everyMs: LOOK_MS });
   const hook = answer.value;
   if (answer.failure?.status === 404)
     return html`<div class="empty"><h2>There is no such webhook</h2><p><a
@@ -104,7 +103,7 @@ function One({ id }) {
   const act = async (what, doing) => {
     try {
       await doing();
-      answer.again();
+      answer.refresh();
     } catch (failure) {
       state.tell(failure, what);
     }
@@ -118,7 +117,7 @@ function One({ id }) {
     });
   const rotate = async () => {
     setMade(await here().rotateWebhook(id));
-    answer.again();
+    answer.refresh();
   };
   const remove = async () => {
     await here().removeWebhook(id);
@@ -131,7 +130,7 @@ function One({ id }) {
       () => here().changeWebhook(id, { enabled: false }))}>Turn off<//>`}
     <${Button} icon="key" why=${away()} onClick=${() => setAsks("rotate")}>New secret…<//>
     <${Button} icon="trash" why=${away()} onClick=${() => setAsks("delete")}>Delete…<//>`}>
-    ${answer.failure && html`<${Failed} failure=${answer.failure} again=${answer.again} />`}
+    ${answer.failure && html`<${Failed} failure=${answer.failure} again=${answer.refresh} />`}
     ${!hook.enabled && html`<${Note} tone="warn" icon="warn"><strong>It is off.</strong>
       ${" "}${hook.disabled_reason ? html`<${Said} text=${hook.disabled_reason.slice(0, 500)} />${" "}` : ""}
       Turned on, it is told what it missed, as far as that is still kept (30 days).
@@ -164,7 +163,7 @@ const HOW = { delivered: ["taken", "live"], failed: ["failed", "failed"], pendin
 function Deliveries({ id }) {
   const [below, setBelow] = useState([]);
   const [open, setOpen] = useState(null);
-  const answer = useLatest(
+  const answer = useAnswer(
     (stop) => here().deliveries(id, { limit: PAGE, below: below.at(-1) }, stop),
     [id, below.at(-1)],
     { everyMs: LOOK_MS },
@@ -173,7 +172,7 @@ function Deliveries({ id }) {
     try {
       await here().redeliver(id, each.delivery_id);
       state.toast(`${plain(each.event_type)} is sent once more.`);
-      answer.again();
+      answer.refresh();
     } catch (failure) {
       state.tell(failure, "Not sent");
     }
@@ -186,9 +185,9 @@ function Deliveries({ id }) {
         return [each.delivery_id, html`<button type="button" class="link-like mono"
           onClick=${() => setOpen(each)}><${Name} text=${each.event_type} most="40" /></button>`,
           html`<${Chip} tone=${tone}>${words}<//>`, many(each.attempts, "try", "tries"),
-          html`<${Moment} at=${each.finished_at ?? each.created_at} long />${each.next_at &&
+          html`<${Moment} at=${each.finished_at ?? each.created_at} short />${each.next_at &&
           each.state === "pending" && html`<div class="quiet">next <${Moment} at=${each.next_at}
-          long /></div>`}`, html`${each.status ?? ""} ${each.error && html`<span class="quiet"><${Name}
+          short /></div>`}`, html`${each.status ?? ""} ${each.error && html`<span class="quiet"><${Name}
           text=${each.error} most="120" /></span>`}`, html`<${Button} icon="back" why=${away()}
           label=${`Redeliver ${plain(each.event_type)}`}
           onClick=${() => redeliver(each)}>Redeliver<//>`];
