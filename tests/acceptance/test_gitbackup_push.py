@@ -333,6 +333,15 @@ def test_what_makes_no_sense_is_refused(vault, said):
     assert not vault.namespace("agent").status().exists
 
 
+def test_a_password_is_kept_for_the_host_that_it_was_given_for(vault):
+    agent = vault.namespace("agent")
+    agent.git.configure("https://host.example/x", user="me", password="word")
+    for elsewhere in ("https://other.example/x", "https://host.example:8443/x"):
+        with pytest.raises(InvalidValue):
+            agent.git.configure(elsewhere, user="me")
+    assert agent.git.configure("https://host.example/y", user="me").remote.endswith("/y")
+
+
 def test_a_namespace_that_is_erased_leaves_no_repository_behind(vault, sshd, bare):
     agent = vault.namespace("agent")
     set_up(agent, sshd, bare)

@@ -204,7 +204,9 @@ class GitBackups(Part):
             if wanted.private_key is not None:
                 raise InvalidValue("private_key is for ssh: give user and password")
             login, password = _login(wanted.user), wanted.password
-            if password is None and old is not None and old.login == login and not old.public_key:
+            # What one host was given is shown to no other.
+            is_same = old is not None and old.login == login and _has_same_host(new, old)
+            if password is None and old is not None and is_same:
                 return replace(new, login=login, secret=old.secret)
             if password is None or not 0 < len(password) <= MAX_LOGIN_CHARS:
                 raise InvalidValue("an https remote needs user and password, or a token as one")
@@ -226,8 +228,7 @@ def _continued(new: GitBackup, old: GitBackup | None) -> GitBackup:
     if old is None:
         return new
     new = replace(new, id=old.id, created_at=old.created_at, paused=old.paused)
-    before, after = to_remote(old.remote), to_remote(new.remote)
-    if (before.host, before.port, before.is_ssh) == (after.host, after.port, after.is_ssh):
+    if _has_same_host(new, old):
         new = replace(new, host_key=old.host_key, host_fingerprint=old.host_fingerprint)
     if (old.remote, old.branch) == (new.remote, new.branch):
         new = replace(
@@ -238,6 +239,11 @@ def _continued(new: GitBackup, old: GitBackup | None) -> GitBackup:
             withheld=old.withheld,
         )
     return new
+
+
+def _has_same_host(new: GitBackup, old: GitBackup) -> bool:
+    before, after = to_remote(old.remote), to_remote(new.remote)
+    return (before.host, before.port, before.is_ssh) == (after.host, after.port, after.is_ssh)
 
 
 def _confirmed(old: GitBackup, remote: str, key: HostKey) -> GitBackup:
