@@ -76,6 +76,10 @@ def commits_in(bare: Path, branch: str = "main") -> int:
     return int(git("-C", str(bare), "rev-list", "--count", branch))
 
 
+def repositories(vault: holdfast.Holdfast) -> list[Path]:
+    return [*vault._context.state.parent.glob("git/*/*.git")]
+
+
 def run_all(vault: holdfast.Holdfast) -> int:
     done = 0
     while vault.push_backups():
@@ -240,7 +244,7 @@ def test_a_repository_that_was_lost_here_goes_on_where_the_remote_is(vault, sshd
     before = git("-C", str(bare), "rev-list", "main").split()
     # What was pushed says otherwise than the timeline does by now.
     agent.set_label(agent.timeline()[2], "another label")
-    places = [*vault._context.state.parent.glob("git/*/*.git")]
+    places = repositories(vault)
     assert len(places) == 1
     shutil.rmtree(places[0])
     with agent.task("after"):
@@ -274,7 +278,7 @@ def test_a_copy_is_paused_scheduled_and_forgotten(vault, sshd, bare, watch):
     watch.wait(timedelta(hours=2))
     assert run_all(vault) == 0  # There is nothing new.
     agent.git.delete()
-    assert [*vault._context.state.parent.glob("git/*/*.git")] == []
+    assert repositories(vault) == []
     with pytest.raises(GitBackupNotFound):
         agent.git.push()
     assert commits_in(bare) == len(agent.timeline())
@@ -342,15 +346,90 @@ def test_a_password_is_kept_for_the_host_that_it_was_given_for(vault):
     assert agent.git.configure("https://host.example/y", user="me").remote.endswith("/y")
 
 
+def test_what_was_never_pushed_is_made_anew_under_stricter_rules(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare, patterns=[])
+    with agent.task("work"):
+        agent.files.write("a.csv", "1")
+    run_all(vault)
+    sshd.stop()
+    with agent.task("more"):
+        agent.files.write("secret.key", "of mine")
+    run_all(vault)
+    assert agent.git.get().failures == 1
+    sshd.start()
+    agent.git.configure(sshd.url(bare), patterns=["*.key"])
+    agent.git.push()
+    run_all(vault)
+    assert agent.git.get().last_error is None
+    assert commits_in(bare) == len(agent.timeline())
+    everything = git("-C", str(bare), "log", "--format=", "--name-only", "main").split()
+    assert "a.csv" in everything
+    assert "secret.key" not in everything
+
+
+def test_what_was_pushed_before_a_crash_is_gone_on_from_under_other_rules(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    with vault._context.catalog.read() as transaction:
+        before = transaction.find_git_backup(agent._handle.find_head(transaction).namespace_id)
+    run_all(vault)
+    with vault._context.work() as transaction:  # Nobody has written down that it was pushed.
+        transaction.set_git_backup(before)
+    agent.git.configure(sshd.url(bare), patterns=["*.key"])
+    with agent.task("more"):
+        agent.files.write("b", "1")
+    run_all(vault)
+    assert agent.git.get().last_error is None
+    assert commits_in(bare) == len(agent.timeline())
+
+
+def test_a_repository_is_of_one_copy_alone(vault, sshd, bare, place_in_memory):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    run_all(vault)
+    (first,) = repositories(vault)
+    # The same number, in a catalog that was set back: another copy.
+    agent.git.delete()
+    first.mkdir()
+    (first / "HEAD").write_text("ref: refs/heads/main\n")
+    set_up(agent, sshd, bare, branch="other")
+    agent.git.push()
+    run_all(vault)
+    assert agent.git.get().last_error is None
+    vault.look_after()
+    (second,) = repositories(vault)
+    assert second != first
+
+
+def test_what_a_git_that_was_killed_left_locked_stops_nobody(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    run_all(vault)
+    (place,) = repositories(vault)
+    (place / "refs/heads/main.lock").touch()
+    (place / "packed-refs.lock").touch()
+    with agent.task("more"):
+        agent.files.write("a", "2")
+    run_all(vault)
+    assert agent.git.get().last_error is None
+
+
 def test_a_namespace_that_is_erased_leaves_no_repository_behind(vault, sshd, bare):
     agent = vault.namespace("agent")
     set_up(agent, sshd, bare)
     with agent.task("work"):
         agent.files.write("a", "1")
     run_all(vault)
-    assert [*vault._context.state.parent.glob("git/*/*.git")]
+    assert repositories(vault)
     vault.erasures.namespace("agent")
-    assert [*vault._context.state.parent.glob("git/*/*.git")] == []
+    assert repositories(vault) == []
 
 
 # A server

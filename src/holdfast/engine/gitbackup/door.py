@@ -5,6 +5,7 @@ it, and not for operators. What is secret comes in, and never goes out.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -17,7 +18,7 @@ from holdfast.engine.gitbackup import secrets
 from holdfast.engine.gitbackup.patterns import USUAL_PATTERNS, check_patterns
 from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle
-from holdfast.errors import GitBackupNotFound, HostKeyUnconfirmed, InvalidValue
+from holdfast.errors import Busy, GitBackupNotFound, HostKeyUnconfirmed, InvalidValue
 from holdfast.git.urls import HostKey, Remote, check_branch, to_remote
 from holdfast.model.basics import Head
 from holdfast.model.gitbackups import GitBackup, GitHostKey, GitImported
@@ -115,7 +116,8 @@ class GitBackups(Part):
             append(transaction, context, head, trace_of("backup.deleted", old))
         from holdfast.engine.gitbackup.places import drop_repository  # noqa: PLC0415 - as below
 
-        drop_repository(context, head.namespace_id)
+        with suppress(Busy):  # Whoever pushes takes it away after that.
+            drop_repository(context, head.namespace_id)
 
     @does(ListGitHostKeys)
     def host_keys(self, _: ListGitHostKeys) -> list[GitHostKey]:
