@@ -406,6 +406,22 @@ def test_a_repository_is_of_one_copy_alone(vault, sshd, bare, place_in_memory):
     assert second != first
 
 
+def test_a_snapshot_that_was_deleted_is_waited_for_by_nobody(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    with agent.task("more"):
+        agent.files.write("a", "2")
+    agent.delete_snapshot(agent.timeline()[0])
+    agent.git.push()
+    assert [vault.push_backups() for _ in range(3)] == [1, 0, 0]
+    with agent.task("last"):
+        agent.files.write("a", "3")
+    agent.delete_snapshot(agent.timeline()[0])
+    assert [vault.push_backups() for _ in range(3)][1:] == [0, 0]
+
+
 def test_what_a_git_that_was_killed_left_locked_stops_nobody(vault, sshd, bare):
     agent = vault.namespace("agent")
     set_up(agent, sshd, bare)
