@@ -386,7 +386,7 @@ def test_what_was_pushed_before_a_crash_is_gone_on_from_under_other_rules(vault,
     assert commits_in(bare) == len(agent.timeline())
 
 
-def test_a_repository_is_of_one_copy_alone(vault, sshd, bare, place_in_memory):
+def test_a_repository_is_of_one_copy_alone(vault, sshd, bare):
     agent = vault.namespace("agent")
     set_up(agent, sshd, bare)
     with agent.task("work"):
@@ -435,6 +435,17 @@ def test_what_a_git_that_was_killed_left_locked_stops_nobody(vault, sshd, bare):
         agent.files.write("a", "2")
     run_all(vault)
     assert agent.git.get().last_error is None
+
+
+def test_nothing_is_pushed_in_the_middle_of_a_task(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+        agent.snapshot("half way")
+        assert run_all(vault) == 0
+        agent.files.write("a", "2")
+    assert run_all(vault) == 1
 
 
 def test_a_namespace_that_is_erased_leaves_no_repository_behind(vault, sshd, bare):
