@@ -448,6 +448,18 @@ def test_nothing_is_pushed_in_the_middle_of_a_task(vault, sshd, bare):
     assert run_all(vault) == 1
 
 
+def test_a_vault_may_be_where_names_have_spaces(sshd, bare, place_in_memory, watch, monkeypatch):
+    home = place_in_memory / "Application Support 100%h"
+    monkeypatch.setenv("HOME", str(home))
+    with holdfast.open(home / "vault", secrets_key=KEY, clock=watch) as vault:
+        agent = vault.namespace("agent")
+        set_up(agent, sshd, bare)
+        with agent.task("work"):
+            agent.files.write("a", "1")
+        run_all(vault)
+        assert agent.git.get().last_error is None
+
+
 def test_a_namespace_that_is_erased_leaves_no_repository_behind(vault, sshd, bare):
     agent = vault.namespace("agent")
     set_up(agent, sshd, bare)
