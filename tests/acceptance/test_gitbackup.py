@@ -312,6 +312,18 @@ def test_the_repository_of_somebody_else_is_taken_as_well(agent, place_in_memory
     assert agent.at(agent.timeline()[1]).files.read("a.txt") == b"1"
 
 
+def test_a_file_that_becomes_another_repository_is_gone(agent, copy):
+    with copy.writing("main") as writer:
+        writer.begin("file", author="x", seconds=1)
+        writer.put(b"a", FILE, 1, [b"1"])
+        writer.put(b"b", FILE, 1, [b"2"])
+        writer.begin("module", author="x", seconds=2)
+        writer._write(b"M 160000 %s a\n" % (b"1" * 40))
+    done = import_history(agent._handle, copy, HEAD, origin="test")
+    assert done.left_out == ["a"]
+    assert [each.path for each in agent.files.list()] == ["b"]
+
+
 @pytest.mark.parametrize(
     "path", [b".hf~%2E.", b".hf~%2F", b"x/.hf~%2E./y", b".hf~%41/b", b".hf~nonsense"]
 )

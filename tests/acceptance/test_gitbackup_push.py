@@ -76,6 +76,10 @@ def commits_in(bare: Path, branch: str = "main") -> int:
     return int(git("-C", str(bare), "rev-list", "--count", branch))
 
 
+def repositories(vault: holdfast.Holdfast) -> list[Path]:
+    return [*vault._context.state.parent.glob("git/*/*.git")]
+
+
 def run_all(vault: holdfast.Holdfast) -> int:
     done = 0
     while vault.push_backups():
@@ -240,7 +244,7 @@ def test_a_repository_that_was_lost_here_goes_on_where_the_remote_is(vault, sshd
     before = git("-C", str(bare), "rev-list", "main").split()
     # What was pushed says otherwise than the timeline does by now.
     agent.set_label(agent.timeline()[2], "another label")
-    places = [*vault._context.state.parent.glob("git/*/*.git")]
+    places = repositories(vault)
     assert len(places) == 1
     shutil.rmtree(places[0])
     with agent.task("after"):
@@ -274,7 +278,7 @@ def test_a_copy_is_paused_scheduled_and_forgotten(vault, sshd, bare, watch):
     watch.wait(timedelta(hours=2))
     assert run_all(vault) == 0  # There is nothing new.
     agent.git.delete()
-    assert [*vault._context.state.parent.glob("git/*/*.git")] == []
+    assert repositories(vault) == []
     with pytest.raises(GitBackupNotFound):
         agent.git.push()
     assert commits_in(bare) == len(agent.timeline())
@@ -333,15 +337,138 @@ def test_what_makes_no_sense_is_refused(vault, said):
     assert not vault.namespace("agent").status().exists
 
 
+def test_a_password_is_kept_for_the_host_that_it_was_given_for(vault):
+    agent = vault.namespace("agent")
+    agent.git.configure("https://host.example/x", user="me", password="word")
+    for elsewhere in ("https://other.example/x", "https://host.example:8443/x"):
+        with pytest.raises(InvalidValue):
+            agent.git.configure(elsewhere, user="me")
+    assert agent.git.configure("https://host.example/y", user="me").remote.endswith("/y")
+
+
+def test_what_was_never_pushed_is_made_anew_under_stricter_rules(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare, patterns=[])
+    with agent.task("work"):
+        agent.files.write("a.csv", "1")
+    run_all(vault)
+    sshd.stop()
+    with agent.task("more"):
+        agent.files.write("secret.key", "of mine")
+    run_all(vault)
+    assert agent.git.get().failures == 1
+    sshd.start()
+    agent.git.configure(sshd.url(bare), patterns=["*.key"])
+    agent.git.push()
+    run_all(vault)
+    assert agent.git.get().last_error is None
+    assert commits_in(bare) == len(agent.timeline())
+    everything = git("-C", str(bare), "log", "--format=", "--name-only", "main").split()
+    assert "a.csv" in everything
+    assert "secret.key" not in everything
+
+
+def test_what_was_pushed_before_a_crash_is_gone_on_from_under_other_rules(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    with vault._context.catalog.read() as transaction:
+        before = transaction.find_git_backup(agent._handle.find_head(transaction).namespace_id)
+    run_all(vault)
+    with vault._context.work() as transaction:  # Nobody has written down that it was pushed.
+        transaction.set_git_backup(before)
+    agent.git.configure(sshd.url(bare), patterns=["*.key"])
+    with agent.task("more"):
+        agent.files.write("b", "1")
+    run_all(vault)
+    assert agent.git.get().last_error is None
+    assert commits_in(bare) == len(agent.timeline())
+
+
+def test_a_repository_is_of_one_copy_alone(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    run_all(vault)
+    (first,) = repositories(vault)
+    # The same number, in a catalog that was set back: another copy.
+    agent.git.delete()
+    first.mkdir()
+    (first / "HEAD").write_text("ref: refs/heads/main\n")
+    set_up(agent, sshd, bare, branch="other")
+    agent.git.push()
+    run_all(vault)
+    assert agent.git.get().last_error is None
+    vault.look_after()
+    (second,) = repositories(vault)
+    assert second != first
+
+
+def test_a_snapshot_that_was_deleted_is_waited_for_by_nobody(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    with agent.task("more"):
+        agent.files.write("a", "2")
+    agent.delete_snapshot(agent.timeline()[0])
+    agent.git.push()
+    assert [vault.push_backups() for _ in range(3)] == [1, 0, 0]
+    with agent.task("last"):
+        agent.files.write("a", "3")
+    agent.delete_snapshot(agent.timeline()[0])
+    assert [vault.push_backups() for _ in range(3)][1:] == [0, 0]
+
+
+def test_what_a_git_that_was_killed_left_locked_stops_nobody(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    run_all(vault)
+    (place,) = repositories(vault)
+    (place / "refs/heads/main.lock").touch()
+    (place / "packed-refs.lock").touch()
+    with agent.task("more"):
+        agent.files.write("a", "2")
+    run_all(vault)
+    assert agent.git.get().last_error is None
+
+
+def test_nothing_is_pushed_in_the_middle_of_a_task(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+        agent.snapshot("half way")
+        assert run_all(vault) == 0
+        agent.files.write("a", "2")
+    assert run_all(vault) == 1
+
+
+def test_a_vault_may_be_where_names_have_spaces(sshd, bare, place_in_memory, watch, monkeypatch):
+    home = place_in_memory / "Application Support 100%h"
+    monkeypatch.setenv("HOME", str(home))
+    with holdfast.open(home / "vault", secrets_key=KEY, clock=watch) as vault:
+        agent = vault.namespace("agent")
+        set_up(agent, sshd, bare)
+        with agent.task("work"):
+            agent.files.write("a", "1")
+        run_all(vault)
+        assert agent.git.get().last_error is None
+
+
 def test_a_namespace_that_is_erased_leaves_no_repository_behind(vault, sshd, bare):
     agent = vault.namespace("agent")
     set_up(agent, sshd, bare)
     with agent.task("work"):
         agent.files.write("a", "1")
     run_all(vault)
-    assert [*vault._context.state.parent.glob("git/*/*.git")]
+    assert repositories(vault)
     vault.erasures.namespace("agent")
-    assert [*vault._context.state.parent.glob("git/*/*.git")] == []
+    assert repositories(vault) == []
 
 
 # A server

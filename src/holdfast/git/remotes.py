@@ -158,10 +158,10 @@ def _ssh(place: Path, shown: Credentials, host_key: HostKey, address: str) -> Se
         with private.create(path) as file:
             file.write(data)
     options = {
-        "IdentityFile": str(key),
+        "IdentityFile": _quoted(key),
         "IdentitiesOnly": "yes",
         "IdentityAgent": "none",
-        "UserKnownHostsFile": str(hosts),
+        "UserKnownHostsFile": _quoted(hosts),
         "GlobalKnownHostsFile": "/dev/null",
         "StrictHostKeyChecking": "yes",
         "UpdateHostKeys": "no",
@@ -180,6 +180,11 @@ def _ssh(place: Path, shown: Credentials, host_key: HostKey, address: str) -> Se
     }
     said = [part for name, value in options.items() for part in ("-o", f"{name}={value}")]
     return [program, "-F", "/dev/null", "-a", "-x", "-T", *said]
+
+
+def _quoted(path: Path) -> str:
+    """Returns a path as ssh reads one: a space would end it, and a percent sign be replaced."""
+    return '"' + str(path).replace("%", "%%") + '"'
 
 
 def _over_https(remote: Remote, shown: Credentials, address: str) -> Mapping[str, str]:

@@ -55,7 +55,7 @@ class GitBackup(msgspec.Struct, frozen=True, kw_only=True):
     last_error: str | None = None
     pushed_at: datetime | None = None
     pushed_number: int = 0
-    """The number of the last snapshot that is there."""
+    """Up to this number, every snapshot that could be used is there."""
     pushed_commit: str | None = None
     withheld: int = 0
     """Files that stay here, by the rules: `.holdfast/withheld.json` in the copy names them."""

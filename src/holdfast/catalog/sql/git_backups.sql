@@ -30,7 +30,12 @@ WHERE b.paused = 0 AND b.next_at <= :now AND b.claimed_until <= :now AND n.delet
                     b.on_tasks = 1 AND EXISTS (
                         SELECT 1 FROM snapshots s
                         WHERE s.namespace_id = b.namespace_id AND s.number > b.pushed_number
-                            AND s.task_id IS NOT NULL
+                            AND s.task_id IS NOT NULL AND s.deleted_at IS NULL
+                            AND NOT EXISTS (
+                                SELECT 1 FROM tasks t
+                                WHERE t.id = s.task_id AND t.namespace_id = s.namespace_id
+                                    AND t.ended_at IS NULL
+                            )
                     )
                 )
             )

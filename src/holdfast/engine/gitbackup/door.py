@@ -5,6 +5,7 @@ it, and not for operators. What is secret comes in, and never goes out.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import Final
@@ -17,7 +18,7 @@ from holdfast.engine.gitbackup import secrets
 from holdfast.engine.gitbackup.patterns import USUAL_PATTERNS, check_patterns
 from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle
-from holdfast.errors import GitBackupNotFound, HostKeyUnconfirmed, InvalidValue
+from holdfast.errors import Busy, GitBackupNotFound, HostKeyUnconfirmed, InvalidValue
 from holdfast.git.urls import HostKey, Remote, check_branch, to_remote
 from holdfast.model.basics import Head
 from holdfast.model.gitbackups import GitBackup, GitHostKey, GitImported
@@ -115,7 +116,8 @@ class GitBackups(Part):
             append(transaction, context, head, trace_of("backup.deleted", old))
         from holdfast.engine.gitbackup.places import drop_repository  # noqa: PLC0415 - as below
 
-        drop_repository(context, head.namespace_id)
+        with suppress(Busy):  # Whoever pushes takes it away after that.
+            drop_repository(context, head.namespace_id)
 
     @does(ListGitHostKeys)
     def host_keys(self, _: ListGitHostKeys) -> list[GitHostKey]:
@@ -204,7 +206,9 @@ class GitBackups(Part):
             if wanted.private_key is not None:
                 raise InvalidValue("private_key is for ssh: give user and password")
             login, password = _login(wanted.user), wanted.password
-            if password is None and old is not None and old.login == login and not old.public_key:
+            # What one host was given is shown to no other.
+            is_same = old is not None and old.login == login and _has_same_host(new, old)
+            if password is None and old is not None and is_same:
                 return replace(new, login=login, secret=old.secret)
             if password is None or not 0 < len(password) <= MAX_LOGIN_CHARS:
                 raise InvalidValue("an https remote needs user and password, or a token as one")
@@ -226,8 +230,7 @@ def _continued(new: GitBackup, old: GitBackup | None) -> GitBackup:
     if old is None:
         return new
     new = replace(new, id=old.id, created_at=old.created_at, paused=old.paused)
-    before, after = to_remote(old.remote), to_remote(new.remote)
-    if (before.host, before.port, before.is_ssh) == (after.host, after.port, after.is_ssh):
+    if _has_same_host(new, old):
         new = replace(new, host_key=old.host_key, host_fingerprint=old.host_fingerprint)
     if (old.remote, old.branch) == (new.remote, new.branch):
         new = replace(
@@ -238,6 +241,11 @@ def _continued(new: GitBackup, old: GitBackup | None) -> GitBackup:
             withheld=old.withheld,
         )
     return new
+
+
+def _has_same_host(new: GitBackup, old: GitBackup) -> bool:
+    before, after = to_remote(old.remote), to_remote(new.remote)
+    return (before.host, before.port, before.is_ssh) == (after.host, after.port, after.is_ssh)
 
 
 def _confirmed(old: GitBackup, remote: str, key: HostKey) -> GitBackup:

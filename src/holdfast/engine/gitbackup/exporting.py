@@ -56,7 +56,7 @@ class Exported(msgspec.Struct, frozen=True):
     """How many are new."""
     tip: str | None
     number: int
-    """Of the snapshot that the last commit stands for; 0 for none."""
+    """Of the last snapshot that was looked at: it has a commit, or cannot be used any more."""
     withheld: int
 
 
@@ -74,13 +74,13 @@ def export(handle: Handle, repository: Repository, *, branch: str, rules: Rules)
     if tip is not None and last is not None:
         lacks = _read_list(repository.read(tip.id, WITHHELD, most_bytes=_MAX_LIST_BYTES))
     base, done = _base_of(handle, last, rules), 0
-    fresh = _later(handle, number)
+    fresh, number = _later(handle, number)
     for at in range(0, len(fresh), AT_ONCE):
         snapshots = _snapshots(handle, fresh[at : at + AT_ONCE])
         if snapshots:
             with repository.writing(branch) as writer:
                 base = _Exporting(handle, writer, rules, lacks).write(snapshots, base)
-            number, done = snapshots[-1].number, done + len(snapshots)
+            done += len(snapshots)
     tip = repository.find(ref) if done else tip
     return Exported(done, None if tip is None else tip.id, number, len(lacks))
 
@@ -106,11 +106,15 @@ def _reached(handle: Handle, repository: Repository, ref: str, last: Trailers) -
         return next((each.number for each in said if each is not None and is_there(each)), 0)
 
 
-def _later(handle: Handle, number: int) -> list[int]:
-    """Returns the numbers of the snapshots above one, the first of them first."""
+def _later(handle: Handle, number: int) -> tuple[list[int], int]:
+    """Returns the numbers of the snapshots above one, the first of them first, and the last given.
+
+    That one's row may be gone.
+    """
     with handle.context.catalog.read() as transaction:
-        rows = iter_rows(transaction, handle.get_head(transaction))
-        return [row.number for row in takewhile(lambda row: row.number > number, rows)][::-1]
+        head = handle.get_head(transaction)
+        rows = takewhile(lambda row: row.number > number, iter_rows(transaction, head))
+        return [row.number for row in rows][::-1], head.generation
 
 
 def _snapshots(handle: Handle, numbers: Sequence[int]) -> list[SnapshotInfo]:

@@ -172,12 +172,11 @@ class _Arriving:
                 raise TooLarge(f"a repository may have {limits.archive_members} changes of files")
             if step.path.startswith(OWN + b"/"):
                 continue
+            key, is_folder = _key_of(step.path)
             if step.mode == MODULE:
                 self.left_out.add(legible(to_text(step.path)))
-                continue
-            key, is_folder = _key_of(step.path)
-            if step.mode is None:
-                yield key, None
+            if step.mode in {None, MODULE}:
+                yield key, None  # A file may have been there.
             elif is_folder:
                 puts[key] = encode_entry(Directory(USUAL_DIRECTORY_MODE))
             else:

@@ -5,6 +5,7 @@ remote that fails is tried again, a little later each time, and nobody who takes
 waits for one. Nothing is forced: where the remote has something else, the push fails and says so.
 """
 
+from contextlib import suppress
 from datetime import datetime, timedelta
 from subprocess import SubprocessError
 from typing import Final
@@ -15,7 +16,8 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.core.rounds import tell_damage
 from holdfast.engine.gitbackup.door import trace_of
 from holdfast.engine.gitbackup.exporting import Exported, export
-from holdfast.engine.gitbackup.places import opened_repository
+from holdfast.engine.gitbackup.messages import read_message
+from holdfast.engine.gitbackup.places import opened_repository, sweep
 from holdfast.engine.gitbackup.rules import Rules
 from holdfast.engine.gitbackup.secrets import decrypt
 from holdfast.engine.gitbackup.tokens import without_tokens
@@ -65,18 +67,18 @@ def _push(context: Context, due: DueGitBackup) -> None:
     """Does it, and writes down what came of it, whatever that is."""
     backup, began = due.backup, context.clock()
     handle = Handle(context, due.tenant_id, due.namespace).acting_as(backup.id)
+    done, error = None, None
     try:
         done = bring(handle, backup)
     except HoldfastError as exc:
-        _record(handle, backup, began, error=exc)
-        return
+        error = exc
     except OSError as exc:
-        _record(handle, backup, began, error=from_system(exc, "the repository of the copy"))
-        return
+        error = from_system(exc, "the repository of the copy")
     except SubprocessError as exc:
-        _record(handle, backup, began, error=GitFailed("push", said=type(exc).__name__))
-        return
-    _record(handle, backup, began, done=done)
+        error = GitFailed("push", said=type(exc).__name__)
+    if not _record(handle, backup, began, done=done, error=error):
+        # Nobody else could take the repository away while it was in use.
+        sweep(context)
 
 
 def bring(handle: Handle, backup: GitBackup) -> Exported:
@@ -90,37 +92,54 @@ def bring(handle: Handle, backup: GitBackup) -> Exported:
         file_bytes=backup.file_bytes,
         finds_tokens=backup.scan_secrets,
     )
-    with opened_repository(context, backup.namespace_id) as repository:
+    with opened_repository(context, backup) as repository:
         address = address_of(remote, allows_private=context.private_remotes)
-        _go_on(repository, remote, shown, backup, address)
+        _go_on(repository, remote, shown, backup, address=address, rules=rules)
         done = export(handle, repository, branch=backup.branch, rules=rules)
         if done.tip is None:
             raise GitFailed("push", said="there is no snapshot yet")
         push(repository, remote, shown, branch=backup.branch, address=address)
-        repository.tidy()
+        with suppress(GitFailed):  # What is there is there; the next push tries again.
+            repository.tidy()
     return done
 
 
 def _go_on(
-    repository: Repository, remote: Remote, shown: Credentials, backup: GitBackup, address: str
+    repository: Repository,
+    remote: Remote,
+    shown: Credentials,
+    backup: GitBackup,
+    *,
+    address: str,
+    rules: Rules,
 ) -> None:
-    """Sees to it that what was pushed last is here: what was lost comes back from the remote.
+    """Sees to it that what was pushed is here, and nothing else that other rules have let through.
 
-    By its name, which no other commit has. Where the remote has lost it, too, there is nothing
-    that could diverge, and the copy is made of the timeline as it is now.
+    What was lost comes back from the remote, by its name, which no other commit has. Where the
+    remote has lost it, too, there is nothing that could diverge, and the copy is made of the
+    timeline as it is now.
     """
-    tip = backup.pushed_commit
-    ref = f"refs/heads/{backup.branch}"
-    if tip is None or repository.find(ref) is not None:
+    pushed, ref = backup.pushed_commit, f"refs/heads/{backup.branch}"
+    here = repository.find(ref)
+    said = None if here is None else read_message(here)
+    is_outdated = said is not None and said.rules != rules.digest
+    if not is_outdated and (here is not None or pushed is None):
         return
     try:
-        fetch(repository, remote, shown, source=ref, target=_FETCHED, address=address)
+        fetch(repository, remote, shown, source=f"+{ref}", target=_FETCHED, address=address)
     except GitFailed as exc:
-        if "couldn't find remote ref" in exc.said:
-            return
-        raise
-    if repository.find(tip) is not None and repository.has(tip, below=_FETCHED):
-        repository.run("update-ref", ref, tip)
+        if "couldn't find remote ref" not in exc.said:
+            raise
+        there = None
+    else:
+        there = repository.find(_FETCHED)
+    # It may have been pushed, and nobody could write that down: the remote knows.
+    if is_outdated and there is not None and repository.has(there.id, below=ref):
+        repository.run("update-ref", ref, there.id)
+    elif there is not None and pushed is not None and repository.has(pushed, below=_FETCHED):
+        repository.run("update-ref", ref, pushed)
+    elif is_outdated:
+        repository.run("update-ref", "-d", ref)
 
 
 def _credentials(context: Context, backup: GitBackup) -> Credentials:
@@ -138,22 +157,25 @@ def _record(
     *,
     done: Exported | None = None,
     error: HoldfastError | None = None,
-) -> None:
-    """Writes down what came of a push, unless the copy goes elsewhere by now."""
+) -> bool:
+    """Writes down what came of a push, unless the copy goes elsewhere by now.
+
+    Returns whether it is there still.
+    """
     context = handle.context
     now = context.clock()
     with context.catalog.write() as transaction:
         head = handle.find_and_lock(transaction)
         row = None if head is None else transaction.lock_git_backup(head.namespace_id)
         if head is None or row is None or row.id != seen.id:
-            return
+            return False
         row = replace(row, claimed_until=now, tried_at=began)
         is_elsewhere = (row.remote, row.branch) != (seen.remote, seen.branch)
         if is_elsewhere or isinstance(error, Busy):
             # Of a worker that is still at it, it will be known what came of it.
             later = now + timedelta(seconds=0 if is_elsewhere else RETRIES[0])
             transaction.set_git_backup(replace(row, next_at=later))
-            return
+            return True
         if done is not None:
             new = _well(row, done, began, now)
             told = trace_of(
@@ -166,6 +188,7 @@ def _record(
         if done is not None or new.last_error != row.last_error:
             # Each failure once: a remote that is away for a day is one piece of news.
             append(transaction, context, head, told)
+    return True
 
 
 def _well(row: GitBackup, done: Exported, began: datetime, now: datetime) -> GitBackup:
