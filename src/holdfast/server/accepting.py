@@ -34,7 +34,7 @@ class _Door:
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
-        server: asyncio.Server,
+        server: asyncio.AbstractServer,
         make_protocol: Callable[[], asyncio.Protocol],
         listening: socket.socket,
     ) -> None:

@@ -175,7 +175,7 @@ class _Arriving:
             key, is_folder = _key_of(step.path)
             if step.mode == MODULE:
                 self.left_out.add(legible(to_text(step.path)))
-            if step.mode in {None, MODULE}:
+            if step.mode is None or step.mode == MODULE:
                 yield key, None  # A file may have been there.
             elif is_folder:
                 puts[key] = encode_entry(Directory(USUAL_DIRECTORY_MODE))
