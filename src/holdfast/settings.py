@@ -269,6 +269,8 @@ class Logins(NamedTuple):
     """The server that somebody has signed in to last."""
     servers: dict[str, dict[str, str]]
     """By server: `api_key`, `admin_key`, `namespace`, and whose they are."""
+    is_readable: bool = True
+    """Whether that is all there is: a file that cannot be used is not written over."""
 
     def __repr__(self) -> str:
         # Without the keys: what is printed ends up in logs.
@@ -288,7 +290,7 @@ def read_logins(environ: Mapping[str, str]) -> Logins:
     """Returns what `login` has kept.
 
     Nothing, if the file is not its reader's alone: whoever else can write to it could have a key
-    sent elsewhere.
+    sent elsewhere. Nor if it cannot be read: `is_readable` is False then.
     """
     import json  # noqa: PLC0415 - for clients of servers alone
 
@@ -296,15 +298,17 @@ def read_logins(environ: Mapping[str, str]) -> Logins:
         with open(logins_file(environ), "rb") as file:
             found = os.fstat(file.fileno())
             if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-                return Logins(None, {})
+                return Logins(None, {}, is_readable=False)
             kept = json.load(file)
         servers = {
             str(url): {str(name): str(each) for name, each in own.items()}
             for url, own in kept["servers"].items()
         }
         return Logins(kept.get("current") and str(kept["current"]), servers)
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except FileNotFoundError:
         return Logins(None, {})
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return Logins(None, {}, is_readable=False)
 
 
 class ExecSettings(NamedTuple):

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from holdfast.cli.commands.login import read_all
+from holdfast.errors import InvalidValue
 from holdfast.settings import DEFAULT_URL, client_settings, logins_file, read_logins
 
 HERE, THERE = "https://here.example", "https://there.example"
@@ -66,3 +68,6 @@ def test_what_others_may_write_or_nobody_can_read_is_nothing(
 ) -> None:
     keep(environ, kept, mode)
     assert client_settings(environ) == (DEFAULT_URL, None, None, None)
+    assert not read_logins(environ).is_readable
+    with pytest.raises(InvalidValue, match="not yours alone, or damaged"):
+        read_all(environ)

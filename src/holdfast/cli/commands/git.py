@@ -109,12 +109,11 @@ def _set(agent: "holdfast.Namespace", arguments: Namespace, console: Console) ->
 
 
 def _push(console: Console, vault: "holdfast.Holdfast", agent: "holdfast.Namespace") -> int:
-    agent.git.push()
+    before = agent.git.push().failures
     # Others may be due, too: they wait no longer by it.
-    while agent.git.get().asked_at is not None and vault.push_backups():
-        if agent.git.get().last_error is not None:
+    while (done := agent.git.get()).asked_at is not None and done.failures == before:
+        if not vault.push_backups():
             break
-    done = agent.git.get()
     _answer(console, done)
     return DONE if done.asked_at is None else FAILED
 

@@ -14,6 +14,7 @@ from contextlib import closing
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
 from holdfast.cli.opening import open_address
+from holdfast.errors import InvalidValue
 from holdfast.escaping import escaped
 from holdfast.model.keys import SCOPES, Me, Scope
 from holdfast.private import create
@@ -42,6 +43,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, console: Console) -> int:
     """Signs in; returns the exit code."""
     url = arguments.url or client_settings(console.environ).url
+    read_all(console.environ)  # Before there is a key that could not be kept.
     with closing(Login(url)) as login:
         begun = login.start(_who())
         address = begun.verification_uri_complete
@@ -73,13 +75,25 @@ def run(arguments: Namespace, console: Console) -> int:
     return DONE
 
 
+def read_all(environ: Mapping[str, str]) -> Logins:
+    """Returns what is kept, for who writes it anew; raises `InvalidValue` if it cannot be read."""
+    kept = read_logins(environ)
+    if not kept.is_readable:
+        path = escaped(logins_file(environ))
+        raise InvalidValue(f"{path} is not yours alone, or damaged").with_hint(
+            f"`chmod 600 {path}`, or remove it: keys that it holds are in nobody else's way then."
+        )
+    return kept
+
+
 def write(environ: Mapping[str, str], kept: Logins) -> None:
     """Replaces what is kept, in one step."""
     path = logins_file(environ)
     os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     aside = f"{path}.{os.getpid()}"
     with create(aside) as file:
-        file.write(json.dumps(kept._asdict(), indent=2).encode() + b"\n")
+        text = {"current": kept.current, "servers": kept.servers}
+        file.write(json.dumps(text, indent=2).encode() + b"\n")
         file.flush()
         os.fsync(file.fileno())
     os.replace(aside, path)
@@ -87,7 +101,7 @@ def write(environ: Mapping[str, str], kept: Logins) -> None:
 
 def _keep(environ: Mapping[str, str], url: str, me: Me, api_key: str) -> None:
     """Keeps a key beside what is known of its server, unless that is of another workspace."""
-    kept = read_logins(environ)
+    kept = read_all(environ)
     known = kept.servers.get(url, {})
     own = dict(known) if known.get("workspace_id") == me.workspace_id else {}
     own["workspace_id"] = me.workspace_id

@@ -2,11 +2,11 @@
 
 from argparse import ArgumentParser, Namespace
 
-from holdfast.cli.commands.login import write
+from holdfast.cli.commands.login import read_all, write
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
 from holdfast.escaping import escaped
-from holdfast.settings import Logins, client_settings, read_logins
+from holdfast.settings import Logins, client_settings
 
 EXAMPLES = """\
 examples:
@@ -28,7 +28,7 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, console: Console) -> int:
     """Forgets them; returns the exit code."""
     url = (arguments.url or client_settings(console.environ).url).rstrip("/")
-    kept = read_logins(console.environ)
+    kept = read_all(console.environ)
     gone = kept.servers.pop(url, None)
     ids = [gone[name] for name in ("key_id", "admin_key_id") if gone and name in gone]
     if gone is not None:

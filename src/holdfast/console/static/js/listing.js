@@ -82,6 +82,8 @@ export function Find({ value, find, label, placeholder = label }) {
   useEffect(() => {
     if (document.activeElement !== box.current) box.current.value = value;
   }, [value]);
+  // Whoever has gone on is not brought back.
+  useEffect(() => () => clearTimeout(typed.current), [value]);
   const later = (text) => {
     clearTimeout(typed.current);
     typed.current = setTimeout(() => find(text), 250);

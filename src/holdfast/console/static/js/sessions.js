@@ -59,12 +59,16 @@ export function Sessions() {
         words.every((word) => `${id} ${by} ${whose ?? ""}`.toLowerCase().includes(word)))
     : all;
   const asking = useRef(false);
+  const filter = useRef(null);
+  filter.current = `${agent} ${user}`;
   const reach = async (last) => {
     if (!hasMore || asking.current || last < rows.length || !all.length) return;
     asking.current = true;
+    const asked_of = filter.current;
     try {
       const page = await asked.sessions({ limit: PAGE, agent_id: agent, user_id: user,
         include_state: false, starting_after: all.at(-1).id });
+      if (asked_of !== filter.current) return;
       setOlder({ rows: [...older.rows, ...page.data], hasMore: page.has_more, failure: null });
     } catch (failure) {
       setOlder({ ...older, hasMore: false, failure });

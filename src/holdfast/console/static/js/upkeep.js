@@ -178,14 +178,15 @@ function Rule({ namespace }) {
     state.loadOverview();
     state.toast(`${many(snapshots.length, "snapshot")} went.`);
   };
+  const isLookedAt = JSON.stringify(seen?.rule) === JSON.stringify(rule);
   const isEmpty = RULES.every(([field]) => rule[field] === 0);
   return html`<form class="rule" onSubmit=${(event) => (event.preventDefault(), look())}>
     ${RULES.map(([field, before, after]) => html`<label><span>${before}</span><input type="number"
       min="0" max="100000" value=${rule[field]} onInput=${(event) => set(field,
       event.currentTarget.value)} /><span>${after}</span></label>`)}
     <div class="acts"><${Button} type="submit" tone="primary" icon="search" busy=${busy}
-      why=${away()}>What would go?<//><${Button} icon="check" why=${away() ?? (isNew ? undefined :
-      "That is the rule now")} busy=${busy} onClick=${save}>Keep this rule<//></div>
+      why=${away()}>What would go?<//><${Button} icon="check" why=${away() ?? (!isNew ?
+      "That is the rule now" : isLookedAt ? undefined : "Look first what would go")} busy=${busy} onClick=${save}>Keep this rule<//></div>
     <p class="quiet">${isEmpty ? "All at 0: only age decides, which is 30 days unless somebody said otherwise." :
       "A snapshot stays if any of these keeps it."}${isNew ? " This is not the rule yet." : ""}</p>
   </form>
