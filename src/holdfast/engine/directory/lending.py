@@ -87,7 +87,9 @@ class Place:
         if not self._is_current():
             self.clear()
             self._boot.write_text(boot_id())
-        self.files.mkdir(exist_ok=True, mode=_PRIVATE)
+        if not self.files.exists():
+            self._owner.unlink(missing_ok=True)
+            self.files.mkdir(mode=_PRIVATE)
 
     def open_up(self) -> None:
         """Lets it be looked into, whatever somebody has made of its mode."""
