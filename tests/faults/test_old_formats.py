@@ -263,6 +263,8 @@ def carried_back(rows: Rows) -> Rows:
     rows["snapshots"] = [row[:-1] for row in rows["snapshots"]]
     assert rows.pop("former_sessions") == rows.pop("former_entities") == []
     assert {row[-1] for row in rows["sessions"]} == {None}  # Nobody else had their ids.
+    assert {row[-1] for row in rows["namespaces"]} == {0}  # The bytes of rows.
+    rows["namespaces"] = [row[:-1] for row in rows["namespaces"]]
     for name in ("tenants", "namespaces"):
         assert {row[-1] for row in rows[name]} == {0}  # The bytes of traces that were added.
     for name in ("snapshots", "tenants", "namespaces"):

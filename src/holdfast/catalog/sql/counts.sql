@@ -109,11 +109,14 @@ SET namespaces = (SELECT COUNT(*) FROM namespaces n WHERE n.tenant_id = counted.
     webhooks = (SELECT COUNT(*) FROM webhooks w WHERE w.tenant_id = counted.tenant_id)
 WHERE tenant_id = :tenant_id
 
--- What rows take: their texts, and a constant for each. How many there are is counted above.
+-- What rows take: their texts, and a constant for each. How many there are is counted above. A
+-- namespace counts from the first that is written to it: who is refused that leaves none behind.
 -- name: row_bytes
 SELECT COALESCE((
     SELECT SUM(
-        n.row_bytes + (1 + n.generation - n.purged + n.tasks + n.schedules + n.entities) * :each)
+        n.row_bytes
+        + (CASE WHEN n.generation + n.sequence > 0 THEN 1 ELSE 0 END
+           + n.generation - n.purged + n.tasks + n.schedules + n.entities) * :each)
     FROM namespaces n WHERE n.tenant_id = :tenant_id
 ), 0) + COALESCE((
     SELECT c.keys * :each + c.webhooks * :each_webhook

@@ -76,7 +76,7 @@ class Entities(Part):
             if transaction.count_entities(head.namespace_id, session_id) >= MOST_OF_SESSION:
                 message = f"a session knows {MOST_OF_SESSION} entities at the most"
                 raise LimitExceeded(message)
-            self._check_room(transaction, made)
+            self._check_room(transaction, ROW_BYTES + len(made.attributes.encode()))
             if not transaction.add_entity(made):
                 raise EntityExists(made.entity_type, made.entity_id)
             self._trace(transaction, head, session, "entity.created", made)
@@ -118,7 +118,7 @@ class Entities(Part):
         with self._handle.context.work() as transaction:
             head, old, session = self._lock(transaction, wanted.row_id)
             new = replace(old, attributes=text, version=old.version + 1, updated_at=now)
-            self._check_room(transaction, new)
+            self._check_room(transaction, len(text.encode()) - len(old.attributes.encode()))
             transaction.set_entity(new, old=old)
             self._trace(transaction, head, session, "entity.updated", new)
         return _to_entity(new)
@@ -158,15 +158,16 @@ class Entities(Part):
         session, _ = get_row(transaction, self._handle, found.session_id, now=now)
         return head, found, session
 
-    def _check_room(self, transaction: Transaction, entity: EntityRow) -> None:
+    def _check_room(self, transaction: Transaction, needed_bytes: int) -> None:
         context = self._handle.context
-        check_room(
-            transaction,
-            self._handle.tenant_id,
-            needed_bytes=ROW_BYTES + len(entity.attributes.encode()),
-            limits=context.limits,
-            places=(context.catalog,),
-        )
+        if needed_bytes > 0:  # What becomes less is let through: it is how room is made.
+            check_room(
+                transaction,
+                self._handle.tenant_id,
+                needed_bytes=needed_bytes,
+                limits=context.limits,
+                places=(context.catalog,),
+            )
 
     def _trace(
         self,
