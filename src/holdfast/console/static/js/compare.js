@@ -14,6 +14,7 @@ import {
   Path,
   Rows,
   Waiting,
+  reveal,
   useAnswer,
   useKeys,
   useTitle,
@@ -28,12 +29,7 @@ const LISTED = 5000;
 export function List({ lines, chosen, choose, fold, tick, height, label }) {
   const at = lines.findIndex((line) => line.key === chosen);
   const box = useRef(null);
-  const show = (index) => {
-    const top = index * height;
-    if (top < box.current.scrollTop) box.current.scrollTop = top;
-    else if (top + height > box.current.scrollTop + box.current.clientHeight)
-      box.current.scrollTop = top + height - box.current.clientHeight;
-  };
+  const show = (index) => reveal(box.current, index * height, height);
   const step = (by) => {
     for (
       let next = (at < 0 ? -1 : at) + by;

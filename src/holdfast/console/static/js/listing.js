@@ -3,7 +3,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { At, Then } from "./moments.js";
-import { Button, Failed, Icon, Rows, Waiting, useKeys } from "./parts.js";
+import { Button, Failed, Icon, Rows, Waiting, reveal, useKeys } from "./parts.js";
 import * as state from "./state.js";
 
 const MOST_AGAIN = 1000;
@@ -101,19 +101,14 @@ export function Links({ pages, count, draw, label, here = -1, empty }) {
   const box = useRef(null);
   const [at, setAt] = useState(null);
   const height = state.isPhone.value ? 44 : 30;
-  const reveal = (index) => {
-    const top = index * height;
-    if (top < box.current.scrollTop) box.current.scrollTop = top;
-    else if (top + height > box.current.scrollTop + box.current.clientHeight)
-      box.current.scrollTop = top + height - box.current.clientHeight;
-  };
+  const show = (index) => reveal(box.current, index * height, height);
   useEffect(() => {
-    if (here >= 0) reveal(here);
+    if (here >= 0) show(here);
   }, [here >= 0]);
   const reach = (index) => {
     const next = Math.max(0, Math.min(count - 1, index));
     setAt(next);
-    reveal(next);
+    show(next);
     requestAnimationFrame(() => box.current?.querySelector(`[data-at="${next}"]`)?.focus());
     return true;
   };

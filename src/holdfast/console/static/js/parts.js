@@ -257,6 +257,14 @@ export function useAnswer(ask, deps, { turn, everyMs } = {}) {
   return { ...got, refresh, again: () => (put({}), refresh()) };
 }
 
+/** Scrolls a box, if there is one, no further than it takes to see what is at `top`. */
+export function reveal(box, top, height) {
+  if (!box) return;
+  if (top < box.scrollTop) box.scrollTop = top;
+  else if (top + height > box.scrollTop + box.clientHeight)
+    box.scrollTop = top + height - box.clientHeight;
+}
+
 /**
  * A long list of which only what can be seen is there: all rows have one height.
  *

@@ -256,6 +256,7 @@ export function Timeline({ Details }) {
   const anchor = useRef({ id: null, offset: 0 });
   const note = () => {
     const box = list.current;
+    if (!box) return; // It scrolled as it left.
     const first = Math.floor(box.scrollTop / height);
     anchor.current =
       box.scrollTop < height
@@ -292,6 +293,7 @@ export function Timeline({ Details }) {
 
   const reveal = (index) => {
     const box = list.current;
+    if (!box) return;
     const top = index * height;
     if (top < box.scrollTop) box.scrollTop = Math.max(0, top - height);
     else if (top + height > box.scrollTop + box.clientHeight)
