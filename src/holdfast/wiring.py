@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -77,6 +77,7 @@ def open_vault(
     packs = _to_folder(objects) if objects is not None else _packs_in(folder)
     blobs = DiskBlobStore(packs)
     catalog = _open_postgres(text, ids) if folder is None else SqliteCatalog(folder, ids=ids)
+    folders = (packs,) if folder is None else (folder, packs)
     context = Context.of(
         catalog,
         blobs,
@@ -85,19 +86,19 @@ def open_vault(
         limits=limits,
         # What is known of a directory belongs to the machine that it is on.
         state=(folder or Path.home() / ".local/state/holdfast") / "workspaces",
-        folders=(packs,) if folder is None else (folder, packs),
+        folders=folders,
         embedder=embed if isinstance(embed, Embedder) or embed is None else Embedder(embed),
         hands_texts=hands_texts,
         unify=unify,
         salvage=find_packs,
-        commands=_commands(commands or exec_settings(process_environ())),
+        commands=_commands(commands or exec_settings(process_environ()), folders),
         secrets_key=secrets_key,
         private_remotes=private_remotes,
     )
     return Holdfast(context)
 
 
-def _commands(told: ExecSettings) -> Commands | None:
+def _commands(told: ExecSettings, private: Sequence[Path]) -> Commands | None:
     if not told.is_on:
         return None
     # Few vaults run commands, and nobody else has to load what it takes.
@@ -112,7 +113,10 @@ def _commands(told: ExecSettings) -> Commands | None:
         disk_bytes=told.disk_bytes,
     )
     return SandboxedCommands(
-        Sandbox(), allowance=allowance, longest_s=told.seconds, has_network=told.has_network
+        Sandbox(*private),
+        allowance=allowance,
+        longest_s=told.seconds,
+        has_network=told.has_network,
     )
 
 

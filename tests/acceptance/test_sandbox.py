@@ -94,6 +94,18 @@ def test_nothing_of_the_machine_is_there_but_its_programs(box: Box, secret: Path
 
 
 @needs_sandbox
+def test_nothing_runs_where_what_is_private_lies_among_the_programs(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/usr/share")
+    for seen in (Path("/usr/src/app/data"), tmp_path / "link/data", Path("/bin")):
+        with pytest.raises(SandboxUnavailable, match="could read"):
+            Sandbox(seen).check()
+        order = Order(command=["true"], folder=str(seen), cwd=HOME, allowance=Allowance())
+        with pytest.raises(SandboxUnavailable, match="could read"):
+            Sandbox().run(order, lambda *_: None)
+    Sandbox(tmp_path, Path("/usr-of-another")).check()
+
+
+@needs_sandbox
 def test_other_processes_are_neither_seen_nor_ended(box: Box) -> None:
     mine = os.getpid()
     end, said = box(f"kill -0 {mine} && echo seen; kill -KILL {mine} $PPID -1; ls -d /proc/[0-9]*")

@@ -8,6 +8,7 @@ run at all: nothing that says something about this machine, its users or its key
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -70,6 +71,17 @@ class Become:
         who = str(self.user)
         given = [self.setpriv, "--reuid", who, "--regid", who, *_GIVING_UP.split()]
         return [*given, "--no-new-privs", "--"]
+
+
+def is_seen(folder: str | os.PathLike[str]) -> bool:
+    """Whether every command could read a folder, since it lies among the system's own."""
+    place = Path(os.path.realpath(folder))
+    return any(place.is_relative_to(each) for each in _find_seen())
+
+
+@cache
+def _find_seen() -> frozenset[str]:
+    return frozenset(map(os.path.realpath, (*_SYSTEM, *_SETTINGS)))
 
 
 def users(user: int) -> bytes:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import SandboxUnavailable
-from holdfast.sandbox.confining import PATH, USUAL_ID, WORKSPACE
+from holdfast.sandbox.confining import PATH, USUAL_ID, WORKSPACE, is_seen
 from holdfast.sandbox.filtering import make_filter
 from holdfast.sandbox.limits import Allowance
 from holdfast.sandbox.running import End, Hear, Order, Tools, run
@@ -56,18 +56,24 @@ _AT_PROBE: Final = Allowance(seconds=10.0)
 
 
 class Sandbox:
-    """Where commands are run. It is asked whether it holds before anything is."""
+    """Where commands are run. It is asked whether it holds before anything is.
 
-    def __init__(self) -> None:
+    `private` are the folders that no command may see: where they lie among what all see, none runs.
+    """
+
+    def __init__(self, *private: Path) -> None:
+        self._private = private
         self._guard = threading.Lock()
         self._found: Tools | None = None
 
     def check(self) -> None:
         """Raises `SandboxUnavailable`, with the reason, if no command can be run here."""
+        _refuse_seen(*self._private)
         self._get()
 
     def run(self, order: Order, hear: Hear, *, is_wanted: Callable[[], bool] = lambda: True) -> End:
         """Runs a command."""
+        _refuse_seen(order.folder, *self._private)
         return run(self._get(), order, hear, is_wanted=is_wanted)
 
     def _get(self) -> Tools:
@@ -75,6 +81,12 @@ class Sandbox:
             if self._found is None:
                 self._found = _probe()
             return self._found
+
+
+def _refuse_seen(*folders: str | Path) -> None:
+    for folder in filter(is_seen, folders):
+        message = f"every command could read {folder}, which lies among the system's programs"
+        raise SandboxUnavailable(message)
 
 
 def _probe() -> Tools:

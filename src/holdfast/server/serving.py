@@ -61,7 +61,7 @@ def serve(
         signal.signal(number, _leave)
     if config.exec:
         # Here, where somebody looks: not when an agent first asks for it.
-        Sandbox().check()
+        Sandbox(config.data).check()
     listening = _listen(config)
     try:
         with open_vault(config) as vault:
