@@ -232,6 +232,14 @@ are counted shall not lose a machine if they are not."""
             {"disk_bytes": 16 * MIB},
             Stopped.DISK,
         ),
+        *(
+            (
+                f"for i in {{1..9}}; do truncate -s 8M workspace/$i; done{after}",
+                {"disk_bytes": 16 * MIB},
+                Stopped.DISK,
+            )
+            for after in ("", "; sleep 60")
+        ),
         (
             "for i in {1..4}; do (x=$(head -c 12M /dev/zero | tr '\\0' x); sleep 60) & done; wait",
             {"memory_bytes": 40 * MIB},

@@ -124,6 +124,7 @@ def run(tools: Tools, order: Order, hear: Hear, *, is_wanted: Callable[[], bool]
         started.let_go()
         stopped = started.listen(hear, began + order.allowance.seconds, is_wanted)
         code = started.end()
+        stopped = stopped or started.find_left()
         seconds = time.monotonic() - began
     if stopped is not None:
         code = _SIGNALLED + signal.SIGKILL
@@ -135,6 +136,9 @@ class _Started:
 
     def __init__(self, tools: Tools, order: Order, stack: ExitStack) -> None:
         self._order = order
+        self._growth = Growth(
+            order.folder, order.allowance, size=order.folder_bytes, files=order.folder_files
+        )
         become = _become(tools, order)
         user = USUAL_ID if become is None else become.user
         allowance = order.allowance
@@ -225,16 +229,16 @@ class _Started:
             raise SandboxUnavailable("the sandbox ended before the command began") from exc
         self._gate.close()
 
+    def find_left(self) -> Stopped | None:
+        """Returns that a command that has ended left too much, if it did."""
+        return self._growth.find_left()
+
     def listen(self, hear: Hear, until: float, is_wanted: Callable[[], bool]) -> Stopped | None:
         """Hands on what it says until it ends; ends it when it takes too much, and says of what."""
-        order = self._order
-        processes = Processes(self._first_pid, order.allowance)
-        growth = Growth(
-            order.folder, order.allowance, size=order.folder_bytes, files=order.folder_files
-        )
+        processes = Processes(self._first_pid, self._order.allowance)
 
         def look() -> Stopped | None:
-            found = processes.find_excess() or growth.find_excess()
+            found = processes.find_excess() or self._growth.find_excess()
             return found or (None if is_wanted() else Stopped.CALLER)
 
         found = self._hear_out(hear, until, look) or self._outlast(until, look)
