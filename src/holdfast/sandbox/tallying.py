@@ -29,6 +29,10 @@ RESTING: Final = 10
 LEAST_FREE_BYTES: Final = 256 << 20
 """Disk space below which no command goes on."""
 
+LEAST_MEMORY_BYTES: Final = 512 << 20
+"""Memory of the machine below which no command goes on: what the kernel keeps for its processes, as
+what is in their pipes and sockets, is counted for none of them."""
+
 
 class Processes:
     """The processes below one, and what they take."""
@@ -45,7 +49,8 @@ class Processes:
             memory += resident
             if count > self._allowance.processes:
                 return Stopped.PROCESSES
-        return Stopped.MEMORY if memory > self._allowance.memory_bytes else None
+        is_over = memory > self._allowance.memory_bytes or _available() < LEAST_MEMORY_BYTES
+        return Stopped.MEMORY if is_over else None
 
     def _iter_below(self) -> Iterator[int]:
         waiting = [self._pid]
@@ -76,6 +81,14 @@ def _look_at(pid: int) -> tuple[int, int]:
     kept = (fields.get(name, b"0").split()[:1] for name in (b"RssAnon", b"RssShmem", b"VmSwap"))
     kilobytes = sum(int(value) for parts in kept for value in parts)
     return int(fields.get(b"Threads", b"1")), kilobytes * 1024
+
+
+def _available() -> int:
+    """Returns how many bytes of memory the machine has left."""
+    for line in Path("/proc/meminfo").read_bytes().splitlines():
+        if line.startswith(b"MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return LEAST_MEMORY_BYTES
 
 
 class Growth:
