@@ -1,6 +1,7 @@
 """Commands stay where they were put: ways out are tried, and none of them leads anywhere."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -268,6 +269,14 @@ def test_no_command_takes_the_last_memory_of_the_machine(
     assert box("sleep 0.2")[0].stopped is None
     monkeypatch.setattr(tallying, "LEAST_MEMORY_BYTES", 1 << 60)
     assert box("sleep 60", seconds=30.0)[0].stopped is Stopped.MEMORY
+
+
+@needs_sandbox
+def test_no_core_is_handed_to_a_program_of_the_machine(box: Box) -> None:
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+        pytest.skip("there is no way back from 0")
+    said = box("grep 'Max core' /proc/self/limits")[1]
+    assert said.split()[4:6] == ["1", "1"]
 
 
 @needs_sandbox
