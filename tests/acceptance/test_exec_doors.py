@@ -78,6 +78,8 @@ def test_a_command_line_runs_it_on_a_copy_of_the_directory(
             code=137)[0]
     )  # fmt: skip
     assert told["stopped"] == "time"
+    refused = run("exec", "-i", "wc -c", cwd=project, environ=environ, stdin=b"\xff\xfe", code=2)
+    assert "file of the namespace" in refused[1]
     without = {**environ, "HOLDFAST_EXEC": ""}
     assert "HOLDFAST_EXEC=1" in run("exec", "true", cwd=project, environ=without, code=1)[1]
 

@@ -62,11 +62,11 @@ def run(arguments: Namespace, console: Console) -> int:
         agent, settle = workspace.namespace, workspace.agree
     else:
         agent = get_vault(console).namespace(arguments.namespace)
-    stdin = console.binary_in().read(MAX_STDIN_BYTES + 1) if arguments.stdin else None
+    stdin = _read(console) if arguments.stdin else None
     done = agent.exec(
         # One word is for the shell to read, as it stands; of several, each is one word there.
         command[0] if len(command) == 1 else shlex.join(command),
-        stdin=None if stdin is None else stdin.decode("utf-8", "replace"),
+        stdin=stdin,
         timeout_s=arguments.timeout,
         network=arguments.network,
         task=arguments.task,
@@ -76,6 +76,18 @@ def run(arguments: Namespace, console: Console) -> int:
     settle()
     _tell(console, done)
     return done.exit_code
+
+
+def _read(console: Console) -> str:
+    data = console.binary_in().read(MAX_STDIN_BYTES + 1)
+    try:
+        # What is too long is refused for that, wherever it was cut.
+        return data.decode("utf-8", "replace" if len(data) > MAX_STDIN_BYTES else "strict")
+    except UnicodeDecodeError as exc:
+        raise usage(
+            "what a command reads is text, in UTF-8, and this is not",
+            hint="Write it to a file of the namespace, and let the command read that.",
+        ) from exc
 
 
 def _silently(_stream: str, _text: str, /) -> None:
