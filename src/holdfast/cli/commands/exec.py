@@ -16,6 +16,7 @@ from holdfast.cli import words
 from holdfast.cli.attached import get_vault, get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.exits import usage
+from holdfast.escaping import escaped_lines
 from holdfast.operations.commands import MAX_STDIN_BYTES
 
 EXAMPLES = """\
@@ -96,8 +97,11 @@ def _silently(_stream: str, _text: str, /) -> None:
 
 def _to(console: Console) -> Callable[[str, str], None]:
     def say(stream: str, text: str) -> None:
-        out = console.out if stream == "stdout" else console.err
-        out.write(text)
+        is_out = stream == "stdout"
+        out = console.out if is_out else console.err
+        # What a command says is somebody else's choice, and a terminal obeys what it is sent.
+        is_seen = console.is_terminal if is_out else console.has_progress
+        out.write(escaped_lines(text) if is_seen else text)
         out.flush()
 
     return say
