@@ -17,6 +17,7 @@ from holdfast.cli.attached import get_vault, get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.exits import usage
 from holdfast.escaping import escaped_lines
+from holdfast.model.commands import Stopped
 from holdfast.operations.commands import MAX_STDIN_BYTES
 
 EXAMPLES = """\
@@ -123,7 +124,9 @@ def _tell(console: Console, done: "holdfast.Executed") -> None:
         },
         lines=list,
     )
-    if done.stopped is not None:
+    if done.stopped is Stopped.CALLER:
+        console.note("it was ended: nobody wanted it any more")
+    elif done.stopped is not None:
         console.note(f"it was ended: it took more {done.stopped} than a command may")
     if done.restored is not None:
         console.note(f"failed with {done.exit_code}; what it did was taken back")
