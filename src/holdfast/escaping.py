@@ -38,6 +38,11 @@ def escaped_line(text: str) -> str:
     return _UNSAFE_IN_CONTENT.sub(_escape, text)
 
 
+def escaped_lines(text: str) -> str:
+    """Returns content of several lines, safe to show; tabs and line feeds stay."""
+    return "\n".join(map(escaped_line, text.split("\n")))
+
+
 def quoted(name: str) -> str:
     r"""Returns a path as a diff writes it: as it is, or in quotes with `\NNN` for odd bytes.
 

@@ -3,8 +3,10 @@
 import asyncio
 import json
 import os
+import pty
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -78,8 +80,30 @@ def test_a_command_line_runs_it_on_a_copy_of_the_directory(
             code=137)[0]
     )  # fmt: skip
     assert told["stopped"] == "time"
+    refused = run("exec", "-i", "wc -c", cwd=project, environ=environ, stdin=b"\xff\xfe", code=2)
+    assert "file of the namespace" in refused[1]
     without = {**environ, "HOLDFAST_EXEC": ""}
     assert "HOLDFAST_EXEC=1" in run("exec", "true", cwd=project, environ=without, code=1)[1]
+
+
+def test_a_terminal_does_not_obey_what_a_command_says(
+    project: Path, environ: dict[str, str]
+) -> None:
+    ours, theirs = pty.openpty()
+    said = r"printf 'a\tb\n\033]0;x\007'; printf '\033[2J' >&2"
+    line = [*COMMAND, "exec", said]
+    subprocess.run(line, cwd=project, env=environ, stdout=theirs, stderr=theirs, check=True)
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # Linux says so when the other side of a terminal is closed.
+        while part := os.read(ours, 65536):
+            shown += part
+    os.close(ours)
+    assert b"\x1b" not in shown
+    assert b"a\tb\r\n" in shown
+    assert rb"\x1b]0;x\x07" in shown
+    assert rb"\x1b[2J" in shown
+    assert run("exec", said, cwd=project, environ=environ)[0] == "a\tb\n\x1b]0;x\x07"
 
 
 def test_an_agent_has_the_tool_where_it_is_turned_on(

@@ -1,6 +1,7 @@
 """Commands stay where they were put: ways out are tried, and none of them leads anywhere."""
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import pytest
 
 from holdfast.errors import SandboxUnavailable
 from holdfast.model.commands import Stopped
-from holdfast.sandbox import probing
+from holdfast.sandbox import probing, tallying
 from holdfast.sandbox.confining import HOME, USUAL_ID, Become
 from holdfast.sandbox.filtering import MACHINES, make_filter
 from holdfast.sandbox.limits import Allowance
@@ -174,6 +175,7 @@ tried("memfd_create", b"x", 0)
 tried("bpf", 0, 0, 0)
 tried("io_uring_setup", 1, 0)
 tried("keyctl", 0, 0, 0)
+tried("msgget", 0, 0o1600)
 tried("userfaultfd", 0)
 tried("perf_event_open", 0, 0, 0, 0, 0)
 tried("process_vm_readv", 1, 0, 0, 0, 0, 0)
@@ -196,7 +198,7 @@ def test_calls_that_lead_out_of_namespaces_are_refused(box: Box) -> None:
     end, said = box("python3 -", stdin=f"NUMBERS = {numbers}\n{CALLS}".encode())
     lines = said.splitlines()
     assert end.exit_code == 0, said
-    assert len(lines) == 10
+    assert len(lines) == 11
     assert [line for line in lines if line.split()[1:] not in (["-1", "1"], ["-1", "38"])] == []
 
 
@@ -232,6 +234,14 @@ are counted shall not lose a machine if they are not."""
             {"disk_bytes": 16 * MIB},
             Stopped.DISK,
         ),
+        *(
+            (
+                f"for i in {{1..9}}; do truncate -s 8M workspace/$i; done{after}",
+                {"disk_bytes": 16 * MIB},
+                Stopped.DISK,
+            )
+            for after in ("", "; sleep 60")
+        ),
         (
             "for i in {1..8}; do (x=$(head -c 6M /dev/zero | tr '\\0' x); sleep 60) & done; wait",
             {"memory_bytes": 40 * MIB},
@@ -250,6 +260,23 @@ def test_what_takes_too_much_is_ended(
     assert end.stopped is why
     assert end.exit_code == 128 + signal.SIGKILL
     assert len(said) <= allowed.get("output_bytes", 1e9)
+
+
+@needs_sandbox
+def test_no_command_takes_the_last_memory_of_the_machine(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert box("sleep 0.2")[0].stopped is None
+    monkeypatch.setattr(tallying, "LEAST_MEMORY_BYTES", 1 << 60)
+    assert box("sleep 60", seconds=30.0)[0].stopped is Stopped.MEMORY
+
+
+@needs_sandbox
+def test_no_core_is_handed_to_a_program_of_the_machine(box: Box) -> None:
+    if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0:
+        pytest.skip("there is no way back from 0")
+    said = box("grep 'Max core' /proc/self/limits")[1]
+    assert said.split()[4:6] == ["1", "1"]
 
 
 @needs_sandbox

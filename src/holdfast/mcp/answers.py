@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from holdfast.engine.core.coverage import Coverage, Omission
-from holdfast.escaping import escaped, escaped_line
+from holdfast.escaping import escaped, escaped_lines
 from holdfast.mcp.subjects import Situation
 from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.changes import Change, Changes, Restored
@@ -62,7 +62,7 @@ def safe(text: str, *, most: int = LONGEST_NAME) -> str:
 
 def safe_content(text: str) -> tuple[str, bool]:
     """Returns the lines of a file with their control characters escaped; says if any were."""
-    shown = "\n".join(map(escaped_line, text.split("\n")))
+    shown = escaped_lines(text)
     return shown, shown != text
 
 

@@ -12,6 +12,7 @@ Promises:
 """
 
 import os
+import resource
 import selectors
 import signal
 import subprocess
@@ -34,6 +35,9 @@ LOOK_S: Final = 0.05
 """A bomb of processes has made some hundreds in this time."""
 
 _NICENESS: Final = 15
+_NO_CORE: Final = (1, 1)
+"""One byte, which bash calls none: with 0, the kernel would still start a handler of the machine's
+that cores are piped to, outside of the sandbox."""
 _START_S: Final = 30.0
 _READ_BYTES: Final = 65536
 _SIGNALLED: Final = 128
@@ -43,7 +47,8 @@ _GATE: Final = """
 hf_ready=$1 hf_gate=$2; cd -- "$3" || exit 1; shift 3
 echo ready >&"$hf_ready" && read -r hf_go <&"$hf_gate" || exit 1
 exec {hf_ready}>&- {hf_gate}<&-
-ulimit -c 0 && ulimit -d "$1" && ulimit -f "$2" && ulimit -n "$3" && ulimit -u "$4" || exit 1
+[ "$(ulimit -Hc)" = 0 ] || ulimit -c 0 || exit 1
+ulimit -d "$1" && ulimit -f "$2" && ulimit -n "$3" && ulimit -u "$4" || exit 1
 shift 4
 unset hf_ready hf_gate hf_go OLDPWD
 exec "$@"
@@ -54,6 +59,7 @@ what made the sandbox may not, if that is somebody else's."""
 
 _KEEPER: Final = """
 hf_life=$1; shift
+read -r hf_limited <&"$hf_life" || exit 1
 (
   read -r hf_go && read -r hf_end
   [ "$hf_go" = go ] && kill -KILL $$
@@ -124,6 +130,7 @@ def run(tools: Tools, order: Order, hear: Hear, *, is_wanted: Callable[[], bool]
         started.let_go()
         stopped = started.listen(hear, began + order.allowance.seconds, is_wanted)
         code = started.end()
+        stopped = stopped or started.find_left()
         seconds = time.monotonic() - began
     if stopped is not None:
         code = _SIGNALLED + signal.SIGKILL
@@ -135,6 +142,9 @@ class _Started:
 
     def __init__(self, tools: Tools, order: Order, stack: ExitStack) -> None:
         self._order = order
+        self._growth = Growth(
+            order.folder, order.allowance, size=order.folder_bytes, files=order.folder_files
+        )
         become = _become(tools, order)
         user = USUAL_ID if become is None else become.user
         allowance = order.allowance
@@ -182,6 +192,11 @@ class _Started:
         except OSError as exc:
             message = f"{tools.bwrap} cannot be started: {exc.strerror}"
             raise SandboxUnavailable(message) from exc
+        # Of the keeper, which is ours: of somebody else's process it takes a capability that root
+        # does not have in most containers. What was at 0 before stays there.
+        with suppress(OSError):
+            resource.prlimit(self._process.pid, resource.RLIMIT_CORE, _NO_CORE)
+        os.write(life.fd, b"limited\n")
         self._ready, self._gate, self._life, self._info = ready, gate, life, info
         self._streams = {out.fd: "stdout", err.fd: "stderr"}
         self._err = err.fd
@@ -225,16 +240,16 @@ class _Started:
             raise SandboxUnavailable("the sandbox ended before the command began") from exc
         self._gate.close()
 
+    def find_left(self) -> Stopped | None:
+        """Returns that a command that has ended left too much, if it did."""
+        return self._growth.find_left()
+
     def listen(self, hear: Hear, until: float, is_wanted: Callable[[], bool]) -> Stopped | None:
         """Hands on what it says until it ends; ends it when it takes too much, and says of what."""
-        order = self._order
-        processes = Processes(self._first_pid, order.allowance)
-        growth = Growth(
-            order.folder, order.allowance, size=order.folder_bytes, files=order.folder_files
-        )
+        processes = Processes(self._first_pid, self._order.allowance)
 
         def look() -> Stopped | None:
-            found = processes.find_excess() or growth.find_excess()
+            found = processes.find_excess() or self._growth.find_excess()
             return found or (None if is_wanted() else Stopped.CALLER)
 
         found = self._hear_out(hear, until, look) or self._outlast(until, look)

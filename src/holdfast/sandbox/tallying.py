@@ -2,8 +2,9 @@
 
 The kernel bounds what one process maps and how long one file becomes. What all processes of a
 command take together it bounds only where a cgroup was given to us, so it is counted here: the
-processes below one are listed by the kernel, each with its memory; a folder is measured once the
-disk has become fuller by as much as the command may take, whoever it was that filled it.
+processes below one are listed by the kernel, each with its memory; a folder is measured again and
+again, and once more when the command has ended. A file counts as what it takes of the disk or as
+long as it is, whichever is more: whoever keeps it reads its holes, too.
 
 What was removed and is still open is in no folder, and goes with the command: where the disk runs
 full all the same, every command is ended.
@@ -28,6 +29,10 @@ RESTING: Final = 10
 LEAST_FREE_BYTES: Final = 256 << 20
 """Disk space below which no command goes on."""
 
+LEAST_MEMORY_BYTES: Final = 512 << 20
+"""Memory of the machine below which no command goes on: what the kernel keeps for its processes, as
+what is in their pipes and sockets, is counted for none of them."""
+
 
 class Processes:
     """The processes below one, and what they take."""
@@ -44,7 +49,8 @@ class Processes:
             memory += resident
             if count > self._allowance.processes:
                 return Stopped.PROCESSES
-        return Stopped.MEMORY if memory > self._allowance.memory_bytes else None
+        is_over = memory > self._allowance.memory_bytes or _available() < LEAST_MEMORY_BYTES
+        return Stopped.MEMORY if is_over else None
 
     def _iter_below(self) -> Iterator[int]:
         waiting = [self._pid]
@@ -77,47 +83,59 @@ def _look_at(pid: int) -> tuple[int, int]:
     return int(fields.get(b"Threads", b"1")), kilobytes * 1024
 
 
+def _available() -> int:
+    """Returns how many bytes of memory the machine has left."""
+    for line in Path("/proc/meminfo").read_bytes().splitlines():
+        if line.startswith(b"MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return LEAST_MEMORY_BYTES
+
+
 class Growth:
     """A folder and the disk that it is on, against what they were when a command began."""
 
     def __init__(self, folder: str, allowance: Allowance, *, size: int, files: int) -> None:
-        self._folder, self._allowance = folder, allowance
+        self._folder = folder
         # A file takes whole pages of a disk, whatever it holds.
         self._most_bytes = size + files * _PAGE + allowance.disk_bytes
         self._most_files = files + allowance.disk_files
-        self._free, self._free_files = _free(folder)
+        self._free = _free(folder)
         self._not_before = 0.0
 
     def find_excess(self) -> Stopped | None:
         """Returns that there is too much, if there is."""
-        free, free_files = _free(self._folder)
+        free = _free(self._folder)
         if free < LEAST_FREE_BYTES and free < self._free:
             return Stopped.DISK
-        has_grown = self._free - free > self._allowance.disk_bytes
-        has_grown = has_grown or self._free_files - free_files > self._allowance.disk_files
         began = time.monotonic()
-        if not has_grown or began < self._not_before:
+        if began < self._not_before:
             return None
-        size, files = measure(self._folder)
+        found = self.find_left()
         self._not_before = time.monotonic() + RESTING * (time.monotonic() - began)
+        return found
+
+    def find_left(self) -> Stopped | None:
+        """Returns that there is too much in the folder, if there is, without a rest."""
+        size, files = measure(self._folder)
         is_over = size > self._most_bytes or files > self._most_files
         return Stopped.DISK if is_over else None
 
 
-def _free(folder: str) -> tuple[int, int]:
+def _free(folder: str) -> int:
     found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize, found.f_favail
+    return found.f_bavail * found.f_frsize
 
 
 def measure(folder: str) -> tuple[int, int]:
-    """Returns how many bytes of disk a folder takes, and how many files and folders it has."""
+    """Returns how many bytes a folder takes or holds, and how many files and folders it has."""
     size = count = 0
     waiting = [folder]
     while waiting:
         with suppress(OSError), os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 with suppress(OSError):
-                    size += entry.stat(follow_symlinks=False).st_blocks * _BLOCK
+                    found = entry.stat(follow_symlinks=False)
+                    size += max(found.st_size, found.st_blocks * _BLOCK)
                     count += 1
                     if entry.is_dir(follow_symlinks=False):
                         waiting.append(entry.path)

@@ -16,6 +16,8 @@ from holdfast.cli import words
 from holdfast.cli.attached import get_vault, get_workspace
 from holdfast.cli.console import Console
 from holdfast.cli.exits import usage
+from holdfast.escaping import escaped_lines
+from holdfast.model.commands import Stopped
 from holdfast.operations.commands import MAX_STDIN_BYTES
 
 EXAMPLES = """\
@@ -62,11 +64,11 @@ def run(arguments: Namespace, console: Console) -> int:
         agent, settle = workspace.namespace, workspace.agree
     else:
         agent = get_vault(console).namespace(arguments.namespace)
-    stdin = console.binary_in().read(MAX_STDIN_BYTES + 1) if arguments.stdin else None
+    stdin = _read(console) if arguments.stdin else None
     done = agent.exec(
         # One word is for the shell to read, as it stands; of several, each is one word there.
         command[0] if len(command) == 1 else shlex.join(command),
-        stdin=None if stdin is None else stdin.decode("utf-8", "replace"),
+        stdin=stdin,
         timeout_s=arguments.timeout,
         network=arguments.network,
         task=arguments.task,
@@ -78,14 +80,29 @@ def run(arguments: Namespace, console: Console) -> int:
     return done.exit_code
 
 
+def _read(console: Console) -> str:
+    data = console.binary_in().read(MAX_STDIN_BYTES + 1)
+    try:
+        # What is too long is refused for that, wherever it was cut.
+        return data.decode("utf-8", "replace" if len(data) > MAX_STDIN_BYTES else "strict")
+    except UnicodeDecodeError as exc:
+        raise usage(
+            "what a command reads is text, in UTF-8, and this is not",
+            hint="Write it to a file of the namespace, and let the command read that.",
+        ) from exc
+
+
 def _silently(_stream: str, _text: str, /) -> None:
     pass
 
 
 def _to(console: Console) -> Callable[[str, str], None]:
     def say(stream: str, text: str) -> None:
-        out = console.out if stream == "stdout" else console.err
-        out.write(text)
+        is_out = stream == "stdout"
+        out = console.out if is_out else console.err
+        # What a command says is somebody else's choice, and a terminal obeys what it is sent.
+        is_seen = console.is_terminal if is_out else console.has_progress
+        out.write(escaped_lines(text) if is_seen else text)
         out.flush()
 
     return say
@@ -107,7 +124,9 @@ def _tell(console: Console, done: "holdfast.Executed") -> None:
         },
         lines=list,
     )
-    if done.stopped is not None:
+    if done.stopped is Stopped.CALLER:
+        console.note("it was ended: nobody wanted it any more")
+    elif done.stopped is not None:
         console.note(f"it was ended: it took more {done.stopped} than a command may")
     if done.restored is not None:
         console.note(f"failed with {done.exit_code}; what it did was taken back")
