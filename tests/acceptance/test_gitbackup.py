@@ -382,3 +382,8 @@ def test_the_shapes_that_makers_gave_their_tokens_are_seen(shape):
     assert has_token([b"key = " + data + b"\n"])
     assert has_token([b"x" * 1000 + b" " + data[:9], data[9:] + b" y"])
     assert not has_token([b"a word, sk-learn, the key-value store, hf_transfer, ghp_ and SG.1.2"])
+
+
+def test_a_token_that_lies_across_two_parts_is_seen():
+    token = b"eyJ" + b"a" * 300 + b".eyJ" + b"b" * 10
+    assert all(has_token([token[:at], token[at:]]) for at in range(1, len(token)))
