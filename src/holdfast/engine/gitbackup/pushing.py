@@ -95,7 +95,8 @@ def bring(handle: Handle, backup: GitBackup) -> Exported:
     )
     with opened_repository(context, backup) as repository:
         address = address_of(remote, allows_private=context.private_remotes)
-        _go_on(repository, remote, shown, backup, address=address, rules=rules)
+        most = context.limits.archive_bytes
+        _go_on(repository, remote, shown, backup, address=address, rules=rules, most_bytes=most)
         done = export(handle, repository, branch=backup.branch, rules=rules)
         if done.tip is None:
             raise GitFailed("push", said="there is no snapshot yet")
@@ -113,6 +114,7 @@ def _go_on(
     *,
     address: str,
     rules: Rules,
+    most_bytes: int,
 ) -> None:
     """Sees to it that what was pushed is here, and nothing else that other rules have let through.
 
@@ -127,7 +129,15 @@ def _go_on(
     if not is_outdated and (here is not None or pushed is None):
         return
     try:
-        fetch(repository, remote, shown, source=f"+{ref}", target=_FETCHED, address=address)
+        fetch(
+            repository,
+            remote,
+            shown,
+            source=f"+{ref}",
+            target=_FETCHED,
+            address=address,
+            most_bytes=most_bytes,
+        )
     except GitFailed as exc:
         if "couldn't find remote ref" not in exc.said:
             raise
