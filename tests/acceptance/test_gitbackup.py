@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +17,8 @@ from holdfast.engine.gitbackup.tokens import has_token
 from holdfast.errors import GitFailed, NamespaceExists, UnsafeArchive
 from holdfast.git import names
 from holdfast.git.program import Program
-from holdfast.git.repository import EXECUTABLE, FILE, LINK, Repository
+from holdfast.git.remotes import fetch_path
+from holdfast.git.repository import EXECUTABLE, FILE, LINK, Reader, Repository
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
@@ -235,6 +237,27 @@ def test_a_stream_that_breaks_off_leaves_the_branch_where_it_was(agent, copy):
     check_all(agent, copy)
 
 
+def test_a_git_that_hangs_is_ended(copy):
+    args = [*copy._at, "cat-file", "--batch"]
+    with copy._program.started(args, seconds=0.1) as (process, _):
+        assert process.wait(60) == -signal.SIGKILL
+        with pytest.raises(GitFailed):
+            Reader(process).get(b"HEAD", most_bytes=1)
+
+
+def test_what_is_fetched_is_bounded(agent, copy, place_in_memory):
+    agent.files.write("large", os.urandom(200_000))
+    agent.snapshot()
+    bring(agent, copy)
+    other = repository(place_in_memory, "other.git")
+    said = {"source": HEAD, "target": HEAD}
+    with pytest.raises(GitFailed):
+        fetch_path(other, copy.folder, **said, most_bytes=100_000)
+    assert other.find(HEAD) is None
+    fetch_path(other, copy.folder, **said, most_bytes=300_000)
+    assert other.find(HEAD) is not None
+
+
 def test_a_vault_that_is_set_back_goes_on_from_what_both_have(copy, place_in_memory):
     vault = place_in_memory / "vault"
     with holdfast.open(vault) as opened:
@@ -382,3 +405,8 @@ def test_the_shapes_that_makers_gave_their_tokens_are_seen(shape):
     assert has_token([b"key = " + data + b"\n"])
     assert has_token([b"x" * 1000 + b" " + data[:9], data[9:] + b" y"])
     assert not has_token([b"a word, sk-learn, the key-value store, hf_transfer, ghp_ and SG.1.2"])
+
+
+def test_a_token_that_lies_across_two_parts_is_seen():
+    token = b"eyJ" + b"a" * 300 + b".eyJ" + b"b" * 10
+    assert all(has_token([token[:at], token[at:]]) for at in range(1, len(token)))

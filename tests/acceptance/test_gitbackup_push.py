@@ -178,7 +178,7 @@ def test_a_failure_says_why_is_told_once_and_is_tried_again_later(vault, sshd, b
     found = agent.git.get()
     assert found.failures == 2
     failed = [each for each in agent.traces.list() if each.action == "backup.failed"]
-    assert len(failed) == 1
+    assert [each.details["reason"] for each in failed] == ["git_failed"]
 
     sshd.stop()
     sshd.make_host_key()  # Somebody else answers.
@@ -206,6 +206,21 @@ def test_a_failure_says_why_is_told_once_and_is_tried_again_later(vault, sshd, b
     found = agent.git.get()
     assert (found.last_error, found.failures, found.asked_at) == (None, 0, None)
     assert commits_in(bare) == len(agent.timeline())
+
+
+def test_what_went_wrong_is_kept_without_addresses_and_places(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    hook = bare / "hooks/pre-receive"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\necho not into {vault._context.state.parent}/git >&2; exit 1\n")
+    hook.chmod(0o755)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    run_all(vault)
+    said = agent.git.get().last_error
+    assert "not into [vault]/git" in said
+    assert "failed to push some refs to '[remote]'" in said
 
 
 def test_a_remote_with_commits_of_others_is_never_overwritten(vault, sshd, bare, place_in_memory):

@@ -24,8 +24,14 @@ PLACES: Final = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 SECONDS: Final = 60.0
 """For what touches no network and little data."""
 
+LONG_S: Final = 3600.0
+"""For what goes through all of a repository."""
+
 MOST_WORDS: Final = 500
 """Characters of what git says of a failure that are repeated."""
+
+_BOUNDED: Final = ("/bin/sh", "-c", 'ulimit -f "$1" && shift && exec "$@"', "sh")
+_BLOCK_BYTES: Final = 512
 
 _SETTINGS: Final = {
     "core.hooksPath": "/dev/null",
@@ -35,6 +41,7 @@ _SETTINGS: Final = {
     "gc.auto": "0",
     "protocol.allow": "never",
     "transfer.fsckObjects": "true",
+    "fetch.unpackLimit": "1",  # What comes is one file, which can be bounded.
     "fetch.recurseSubmodules": "false",
     "push.recurseSubmodules": "no",
     "credential.helper": "",
@@ -62,20 +69,16 @@ class Program:
         *,
         feed: bytes = b"",
         seconds: float = SECONDS,
+        most_bytes: int | None = None,
         settings: Mapping[str, str] | None = None,
         more: Mapping[str, str] | None = None,
     ) -> bytes:
         """Returns what a command prints; raises `GitFailed` with what it said if it fails."""
         command = next(arg for arg in args if not arg.startswith("-"))
-        with self.started(args, settings=settings, more=more) as (process, said):
-            late = threading.Timer(seconds, _end_all, [process])
-            late.start()
-            try:
-                out, _ = process.communicate(feed)
-            finally:
-                late.cancel()
-            if process.returncode == -signal.SIGKILL:
-                raise GitFailed(command, said=f"it took longer than {seconds:.0f} s")
+        with self.started(
+            args, seconds=seconds, most_bytes=most_bytes, settings=settings, more=more
+        ) as (process, said):
+            out, _ = process.communicate(feed)
             check(process, command, said)
         return out
 
@@ -84,13 +87,19 @@ class Program:
         self,
         args: Sequence[str],
         *,
+        seconds: float = LONG_S,
+        most_bytes: int | None = None,
         settings: Mapping[str, str] | None = None,
         more: Mapping[str, str] | None = None,
     ) -> Generator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
-        """Starts a command that is spoken to; it is over when the block is. With what it says."""
+        """Starts a command that is spoken to; it is over when the block is. With what it says.
+
+        After so many `seconds` it is killed. No file that it writes is larger than `most_bytes`.
+        """
+        bounded = [] if most_bytes is None else [*_BOUNDED, str(most_bytes // _BLOCK_BYTES + 1)]
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(  # noqa: S603 - git itself; what users chose is checked before
-                [self._path, *args],
+                [*bounded, self._path, *args],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
@@ -98,9 +107,13 @@ class Program:
                 cwd="/",
                 start_new_session=True,
             )
+            late = threading.Timer(seconds, _end_all, [process])
+            late.daemon = True
+            late.start()
             try:
                 yield process, said
             finally:
+                late.cancel()
                 _end(process)
 
     def _environment(self, settings: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
@@ -129,6 +142,8 @@ class Program:
 
 def check(process: "subprocess.Popen[bytes]", command: str, said: IO[bytes]) -> None:
     """Raises `GitFailed` if a command that is over has failed."""
+    if process.returncode == -signal.SIGKILL:
+        raise GitFailed(command, said="it was killed, for it took too long or too much")
     if process.returncode != 0:
         raise GitFailed(command, said=words_of(said))
 

@@ -118,18 +118,23 @@ def fetch(
     source: str,
     target: str,
     address: str,
+    most_bytes: int,
 ) -> None:
-    """Brings what a remote calls `source` here, under a name of ours."""
+    """Brings what a remote calls `source` here, under a name of ours, if it is not too large."""
     with _reaching(repository.folder, remote, shown, address) as (settings, more):
         args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", remote.url]
-        repository.run(*args, f"{source}:{target}", seconds=PUSH_S, settings=settings, more=more)
+        options = {"seconds": PUSH_S, "most_bytes": most_bytes, "settings": settings, "more": more}
+        repository.run(*args, f"{source}:{target}", **options)
 
 
-def fetch_path(repository: Repository, path: Path, *, source: str, target: str) -> None:
+def fetch_path(
+    repository: Repository, path: Path, *, source: str, target: str, most_bytes: int
+) -> None:
     """Brings what a repository on this disk calls `source` here, under a name of ours."""
     settings = {"protocol.file.allow": "always", "transfer.fsckObjects": "false"}
     args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", str(path.absolute())]
-    repository.run(*args, f"{source}:{target}", seconds=PUSH_S, settings=settings)
+    options = {"seconds": PUSH_S, "most_bytes": most_bytes, "settings": settings}
+    repository.run(*args, f"{source}:{target}", **options)
 
 
 @contextmanager

@@ -14,13 +14,10 @@ from pathlib import Path
 from typing import IO, Final
 
 from holdfast.errors import GitFailed
-from holdfast.git.program import Program, check, words_of
+from holdfast.git.program import LONG_S, Program, check, words_of
 
 FILE, EXECUTABLE, LINK, MODULE = b"100644", b"100755", b"120000", b"160000"
 """Modes of what a tree holds; the last is a commit of another repository."""
-
-LONG_S: Final = 3600.0
-"""For what goes through all of a repository."""
 
 _GONE: Final = b"000000"
 _NO_TREE: Final = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
@@ -117,8 +114,11 @@ class Repository:
             for word in words:
                 _, mode, _, blob, _ = word.split(b" ")
                 is_gone = mode == _GONE
-                yield Step(next(words), None if is_gone else mode, blob.decode())
-            process.wait(LONG_S)
+                path = next(words, None)
+                if path is None:
+                    break  # It broke off.
+                yield Step(path, None if is_gone else mode, blob.decode())
+            process.wait()
             check(process, args[0], said)
 
     @contextmanager
@@ -148,7 +148,9 @@ class Repository:
             process,
             said,
         ):
-            out, _ = process.communicate(timeout=LONG_S)
+            out, _ = process.communicate()
+            if process.returncode < 0:
+                check(process, "fsck", said)
             return (out.decode("utf-8", "replace") + words_of(said)).strip()
 
     def tidy(self) -> None:
@@ -173,10 +175,13 @@ class Reader:
     @contextmanager
     def opened(self, name: bytes) -> Generator["Parts | None"]:
         """Opens one to read it bit by bit; None if there is none."""
-        self._in.write(name + b"\n")
-        self._in.flush()
+        with suppress(BrokenPipeError):
+            self._in.write(name + b"\n")
+            self._in.flush()
         said = self._out.readline().split()
-        if not said or not said[-1].isdigit():
+        if not said:
+            raise GitFailed("cat-file", said="it ended before it answered")
+        if not said[-1].isdigit():
             yield None
             return
         parts = Parts(self._out, int(said[-1]))
@@ -247,14 +252,14 @@ class Writer:
         self._write(b"done\n")
         with suppress(BrokenPipeError):
             self._in.close()
-        self._process.wait(LONG_S)
+        self._process.wait()
         check(self._process, "fast-import", self._said)
 
     def _write(self, data: bytes) -> None:
         try:
             self._in.write(data)
         except BrokenPipeError:
-            self._process.wait(LONG_S)
+            self._process.wait()
             raise GitFailed("fast-import", said=words_of(self._said)) from None
 
 

@@ -260,11 +260,12 @@ def import_from(
     Over ssh, `private_key` is shown, and the host has to have the key with this `fingerprint`.
     """
     name = "HEAD" if branch is None else f"refs/heads/{check_branch(branch)}"
+    most = handle.context.limits.archive_bytes
     with TemporaryDirectory(prefix="holdfast-git-") as place:
         repository = Repository(Program(Path(place)), Path(place) / "import.git")
         repository.make()
         if Path(source).is_dir():
-            fetch_path(repository, Path(source), source=name, target=_TARGET)
+            fetch_path(repository, Path(source), source=name, target=_TARGET, most_bytes=most)
             origin = Path(source).name
         else:
             remote = to_remote(source)
@@ -275,7 +276,15 @@ def import_from(
                     raise InvalidValue("an ssh remote has to be shown a private key")
                 key = _confirmed(scan(remote, address), fingerprint, remote.host)
                 shown = Credentials(private_key=read_key(private_key)[0], host_key=key)
-            fetch(repository, remote, shown, source=name, target=_TARGET, address=address)
+            fetch(
+                repository,
+                remote,
+                shown,
+                source=name,
+                target=_TARGET,
+                address=address,
+                most_bytes=most,
+            )
             origin = remote.host
         return import_history(handle, repository, _TARGET, origin=origin, progress=progress)
 

@@ -1,4 +1,4 @@
-"""Where the repositories of copies are on this machine: beside the vault, and never in it.
+"""Where the repositories of copies are on this machine: no backup of a vault has them.
 
 One is a cache: lost, it is made again of the timeline. It holds what the namespace held, and goes
 when that does.

@@ -7,6 +7,7 @@ waits for one. Nothing is forced: where the remote has something else, the push 
 
 from contextlib import suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from subprocess import SubprocessError
 from typing import Final
 
@@ -94,7 +95,8 @@ def bring(handle: Handle, backup: GitBackup) -> Exported:
     )
     with opened_repository(context, backup) as repository:
         address = address_of(remote, allows_private=context.private_remotes)
-        _go_on(repository, remote, shown, backup, address=address, rules=rules)
+        most = context.limits.archive_bytes
+        _go_on(repository, remote, shown, backup, address=address, rules=rules, most_bytes=most)
         done = export(handle, repository, branch=backup.branch, rules=rules)
         if done.tip is None:
             raise GitFailed("push", said="there is no snapshot yet")
@@ -112,6 +114,7 @@ def _go_on(
     *,
     address: str,
     rules: Rules,
+    most_bytes: int,
 ) -> None:
     """Sees to it that what was pushed is here, and nothing else that other rules have let through.
 
@@ -126,7 +129,15 @@ def _go_on(
     if not is_outdated and (here is not None or pushed is None):
         return
     try:
-        fetch(repository, remote, shown, source=f"+{ref}", target=_FETCHED, address=address)
+        fetch(
+            repository,
+            remote,
+            shown,
+            source=f"+{ref}",
+            target=_FETCHED,
+            address=address,
+            most_bytes=most_bytes,
+        )
     except GitFailed as exc:
         if "couldn't find remote ref" not in exc.said:
             raise
@@ -182,10 +193,10 @@ def _record(
                 "backup.pushed", new, commit=done.tip, number=done.number, withheld=done.withheld
             )
         else:
-            new = _ill(row, error, now)
-            told = trace_of("backup.failed", new, failures=new.failures, reason=new.last_error)
+            new = _ill(row, error, now, place=context.state)
+            told = trace_of("backup.failed", new, failures=new.failures, reason=_code_of(new))
         transaction.set_git_backup(new)
-        if done is not None or new.last_error != row.last_error:
+        if done is not None or _code_of(new) != _code_of(row):
             # Each failure once: a remote that is away for a day is one piece of news.
             append(transaction, context, head, told)
     return True
@@ -206,13 +217,26 @@ def _well(row: GitBackup, done: Exported, began: datetime, now: datetime) -> Git
     )
 
 
-def _ill(row: GitBackup, error: HoldfastError | None, now: datetime) -> GitBackup:
+def _ill(
+    row: GitBackup, error: HoldfastError | None, now: datetime, *, place: Path | None
+) -> GitBackup:
     pause = RETRIES[min(row.failures, len(RETRIES) - 1)]
     code = "error" if error is None else error.code
-    text = without_tokens(f"{code}: {error}").replace("\0", " ")[:MAX_ERROR_CHARS]
+    user = to_remote(row.remote).user
+    said = str(error)
+    for url in (row.remote, row.remote.replace(f"{user}@", "", 1)):  # Git leaves the user out.
+        said = said.replace(url, "[remote]")
+    if place is not None:  # Where things are on this machine is not for those who read it.
+        said = said.replace(str(place.parent), "[vault]")
+    text = without_tokens(f"{code}: {said}").replace("\0", " ")[:MAX_ERROR_CHARS]
     return replace(
         row,
         failures=row.failures + 1,
         last_error=text,
         next_at=now + timedelta(seconds=pause),
     )
+
+
+def _code_of(row: GitBackup) -> str | None:
+    """Returns the code of what went wrong last: what a remote said is for its owner alone."""
+    return None if row.last_error is None else row.last_error.partition(":")[0]

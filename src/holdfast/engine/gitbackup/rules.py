@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from holdfast.engine.gitbackup.patterns import USUAL_PATTERNS
-from holdfast.engine.gitbackup.tokens import DIGEST_OF, has_token
+from holdfast.engine.gitbackup.tokens import SHAPES, has_token
 from holdfast.operations.gitbackups import USUAL_FILE_BYTES
 
 FORMAT: Final = 1
@@ -34,7 +34,7 @@ class Rules:
     def digest(self) -> str:
         """Returns what all of it comes down to: under other rules a tree is made anew."""
         said = (FORMAT, tuple(self.patterns), self.file_bytes, self.finds_tokens)
-        tokens = DIGEST_OF if self.finds_tokens else b""
+        tokens = SHAPES if self.finds_tokens else b""
         return blake2b(msgspec.msgpack.encode(said) + tokens, digest_size=8).hexdigest()
 
     @cached_property

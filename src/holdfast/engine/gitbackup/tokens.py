@@ -136,10 +136,10 @@ _BEFORE: Final = {
 _EXPRESSIONS: Final = [(re.compile(shape), words) for shape, words in _SHAPES.items()]
 _WORDS: Final = [(word, each) for each, words in _EXPRESSIONS for word in words]
 
-_LONGEST: Final = 256
+_LONGEST: Final = 512
 """So much of a shape may lie across two parts of a file: more than any has to be known by."""
 
-DIGEST_OF: Final = b"\n".join(_SHAPES)
+SHAPES: Final = b"\n".join(_SHAPES)
 """What is looked for: another list makes other trees."""
 
 
