@@ -102,7 +102,7 @@ def test_nothing_runs_where_what_is_private_lies_among_the_programs(tmp_path: Pa
             Sandbox(seen).check()
         order = Order(command=["true"], folder=str(seen), cwd=HOME, allowance=Allowance())
         with pytest.raises(SandboxUnavailable, match="could read"):
-            Sandbox().run(order, lambda *_: None)
+            Sandbox().run(order, lambda _stream, _text: None)
     Sandbox(tmp_path, Path("/usr-of-another")).check()
 
 

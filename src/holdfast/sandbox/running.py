@@ -142,9 +142,7 @@ class _Started:
 
     def __init__(self, tools: Tools, order: Order, stack: ExitStack) -> None:
         self._order = order
-        self._growth = Growth(
-            order.folder, order.allowance, size=order.folder_bytes, files=order.folder_files
-        )
+        self._growth = _growth(order)
         become = _become(tools, order)
         user = USUAL_ID if become is None else become.user
         allowance = order.allowance
@@ -192,12 +190,8 @@ class _Started:
         except OSError as exc:
             message = f"{tools.bwrap} cannot be started: {exc.strerror}"
             raise SandboxUnavailable(message) from exc
-        # Of the keeper, which is ours: of somebody else's process it takes a capability that root
-        # does not have in most containers. What was at 0 before stays there.
-        with suppress(OSError):
-            resource.prlimit(self._process.pid, resource.RLIMIT_CORE, _NO_CORE)
-        os.write(life.fd, b"limited\n")
         self._ready, self._gate, self._life, self._info = ready, gate, life, info
+        self._limit()
         self._streams = {out.fd: "stdout", err.fd: "stderr"}
         self._err = err.fd
         self._first: int | None = None
@@ -206,6 +200,14 @@ class _Started:
         stack.callback(self._kill)
         for each in (*given, out_in, err_in, stdin):
             each.close()
+
+    def _limit(self) -> None:
+        """Has the keeper begin, with what all that it starts inherits."""
+        # Of the keeper, which is ours: of somebody else's process it takes a capability that root
+        # does not have in most containers. What was at 0 before stays there.
+        with suppress(OSError):
+            resource.prlimit(self._process.pid, resource.RLIMIT_CORE, _NO_CORE)
+        os.write(self._life.fd, b"limited\n")
 
     def wait_until_ready(self) -> None:
         """Waits until the sandbox is there; raises `SandboxUnavailable` if it will not be."""
@@ -347,6 +349,10 @@ def _become(tools: Tools, order: Order) -> Become | None:
     if tools.setpriv is None:
         raise SandboxUnavailable("this process was not root's when it looked for a sandbox")
     return Become(tools.setpriv, user)
+
+
+def _growth(order: Order) -> Growth:
+    return Growth(order.folder, order.allowance, size=order.folder_bytes, files=order.folder_files)
 
 
 def _limits(allowance: Allowance) -> Sequence[int]:
