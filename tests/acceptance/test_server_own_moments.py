@@ -241,12 +241,13 @@ def test_the_status_says_where_a_namespace_stands(
     agent: httpx.Client, inside: holdfast.Namespace, namespace: str
 ) -> None:
     nothing = {"exists": False, "dirty": False, "entries": 0, "size_bytes": 0, "position": None}
-    assert ask(agent, "/v1/status") == {"namespace": namespace, **nothing}
+    said = {"namespace": namespace, "directory": None}
+    assert ask(agent, "/v1/status") == {**said, **nothing}
     inside.files.write("a", "12345")
     assert ask(agent, "/v1/status")["dirty"]
     taken = inside.snapshot()
     there = {"exists": True, "dirty": False, "entries": 1, "size_bytes": 5, "position": taken.id}
-    assert ask(agent, "/v1/status") == {"namespace": namespace, **there}
+    assert ask(agent, "/v1/status") == {**said, **there}
     inside.delete_snapshot(taken)
     assert ask(agent, "/v1/status")["position"] is None
 

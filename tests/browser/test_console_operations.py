@@ -263,7 +263,7 @@ def test_a_delivery_that_failed_is_looked_at_and_sent_once_more(
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("status").filter(has_text="The webhook is gone.")).to_be_visible()
     expect(page.get_by_role("link", name=f":{receiver.server_port}/hook")).to_have_count(0)
-    assert operator.list_webhooks() == []
+    assert f":{receiver.server_port}/" not in str([each.url for each in operator.list_webhooks()])
 
 
 # Keys

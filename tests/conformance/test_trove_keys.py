@@ -83,7 +83,7 @@ def test_an_admin_key_is_not_for_one_namespace(admin: httpx.Client) -> None:
 )
 def test_a_key_that_makes_no_sense_is_not_made(admin: httpx.Client, body: dict[str, Any]) -> None:
     before = len(admin.get("/keys").json()["keys"])
-    assert admin.post("/keys", json=body).status_code == 422
+    assert admin.post("/keys", json=body).status_code in (400, 422)
     assert len(admin.get("/keys").json()["keys"]) == before
 
 
@@ -156,10 +156,6 @@ def test_running_commands_is_refused_for_keys_that_could_and_never_not_found(
 ) -> None:
     for path in ("/v1/exec", "/exec"):
         assert wire.post(path, json={"command": "ls", "stdin": ""}).status_code == 501
-        assert wire.post(path).status_code in (400, 422)
+        assert wire.post(path).status_code == 422
     headers = {"Authorization": f"Bearer {server.admin_key}", "X-Namespace": "a"}
     assert wire.post("/v1/exec", json={"command": "ls"}, headers=headers).status_code == 403
-
-
-def test_a_browser_login_is_not_offered(server: Server) -> None:
-    assert httpx.post(f"{server.url}/v1/auth/device/start").status_code == 404

@@ -309,6 +309,7 @@ def mix(where: Path | str) -> None:
         "DROP TABLE agreements",
         "DROP TABLE logins",
         "DROP TABLE git_backups",
+        "ALTER TABLE namespaces DROP COLUMN row_bytes",
         "DELETE FROM migrations WHERE number >= 36",
     ):
         run_in(where, statement)

@@ -177,15 +177,11 @@ class _Started:
             for stream in (stdin, out_in, err_in):
                 os.fchown(stream.fd, user, user)
         try:
-            self._process = subprocess.Popen(  # noqa: S603 - in the sandbox, and nowhere else
-                ["/bin/bash", "-c", _KEEPER, "keeper", str(life_out.fd), *line],
-                stdin=stdin.fd,
-                stdout=out_in.fd,
-                stderr=err_in.fd,
-                pass_fds=[each.fd for each in (*given, info)],
-                env={},
-                cwd="/",
-                start_new_session=True,
+            self._process = _start(
+                life_out.fd,
+                line,
+                streams=(stdin.fd, out_in.fd, err_in.fd),
+                passed=[each.fd for each in (*given, info)],
             )
         except OSError as exc:
             message = f"{tools.bwrap} cannot be started: {exc.strerror}"
@@ -353,6 +349,23 @@ def _become(tools: Tools, order: Order) -> Become | None:
 
 def _growth(order: Order) -> Growth:
     return Growth(order.folder, order.allowance, size=order.folder_bytes, files=order.folder_files)
+
+
+def _start(
+    life: int, line: Sequence[str], *, streams: tuple[int, int, int], passed: Sequence[int]
+) -> "subprocess.Popen[bytes]":
+    """Starts the keeper, which starts bubblewrap."""
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(  # noqa: S603 - in the sandbox, and nowhere else
+        ["/bin/bash", "-c", _KEEPER, "keeper", str(life), *line],
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        pass_fds=passed,
+        env={},
+        cwd="/",
+        start_new_session=True,
+    )
 
 
 def _limits(allowance: Allowance) -> Sequence[int]:

@@ -114,13 +114,10 @@ def keep(
             # What the index stands for was collected, or went bad: read all of it anew.
             directory.forget_index()
             raise Withdrawn(str(exc), batch=stage) from exc
-        directory.learn(
-            captured,
-            root,
-            namespace=done[-1].namespace_id if done else namespace,
-            snapshot=done[-1].id if done else None,
-        )
-        return (done[-1] if done else None), captured
+        taken = done[-1] if done else None
+        whose, at = (namespace, None) if taken is None else (taken.namespace_id, taken.id)
+        directory.learn(captured, root, namespace=whose, snapshot=at)
+        return taken, captured
 
     return carry_out(handle, attempt, is_around=True)
 
