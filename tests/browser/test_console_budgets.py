@@ -63,7 +63,7 @@ def test_ten_thousand_moments_are_within_what_the_console_may_cost(
     browser.send("Emulation.setCPUThrottlingRate", {"rate": 1})
     page.evaluate("window.longest = 0")
     jumps = []
-    for share in (0.5, 0.9, 0.2):
+    for share in (0.55, 0.85, 0.25):  # In the middle of a thousand, by which a row is known.
         began = time.monotonic()
         page.get_by_role("listbox").evaluate(
             "(box, share) => { box.scrollTop = box.scrollHeight * share }", share

@@ -264,14 +264,19 @@ export function Timeline({ Details }) {
         : {
             id: places[first]?.id ?? aheadAt(first)?.snapshot_id,
             offset: box.scrollTop - first * height,
+            top: box.scrollTop,
           };
     if (box.scrollTop < height) fresh.value = 0;
   };
   const stay = () => {
-    const { id, offset } = anchor.current;
+    const { id, offset, top } = anchor.current;
+    // Whoever has scrolled in this very moment goes where they want: the event is on its way.
+    if (id && list.current.scrollTop !== top) return true;
     const index = id ? indexOf(id) : -1;
-    if (index >= 0) list.current.scrollTop = index * height + offset;
-    return index >= 0;
+    if (index < 0) return false;
+    list.current.scrollTop = index * height + offset;
+    anchor.current.top = list.current.scrollTop;
+    return true;
   };
   const head = known?.rows[0];
   useLayoutEffect(() => {
