@@ -281,8 +281,9 @@ def test_no_core_is_handed_to_a_program_of_the_machine(box: Box) -> None:
 
 @needs_sandbox
 def test_one_file_and_one_process_have_an_end_by_themselves(box: Box) -> None:
-    _, said = box("head -c 3M /dev/zero > workspace/f; echo $?", disk_bytes=MIB)
-    assert said.endswith("153\n")
+    end, said = box("head -c 3M /dev/zero > workspace/f; echo $?", disk_bytes=MIB)
+    # The kernel ends it; or the folder is looked at just then, on a disk that gives files more.
+    assert said.endswith("153\n") or end.stopped is Stopped.DISK
     assert (box.folder / "f").stat().st_size <= MIB
     assert box("head -c 9M /dev/zero > /tmp/f", scratch_bytes=MIB)[0].exit_code != 0
     assert box("head -c 99M /dev/zero > /dev/shm/f")[0].exit_code != 0
