@@ -15,15 +15,14 @@ const close = () => (asked.value = null);
 
 /** The namespace that is open: an act that begins in it stays in it, whatever is opened then. */
 const here = () => state.route.value.namespace;
-const find = (id) => state.timeline.value?.rows.find((row) => row.snapshot_id === id);
 
 /** The snapshot that is chosen on the timeline or has a page of its own. */
 export function chosen() {
   const { screen, id } = state.route.value;
-  if (screen === "snapshot") return find(id) ?? null;
+  if (screen === "snapshot") return state.findRow(id) ?? null;
   if (screen !== "timeline") return null;
   if (chosenId.value === null) return state.timeline.value?.rows[0] ?? null;
-  return find(chosenId.value) ?? null;
+  return state.findRow(chosenId.value) ?? null;
 }
 
 /** Whether going back from a row means to go before it: a task that failed is what to get rid of. */
@@ -41,7 +40,7 @@ export function compare(row) {
   const { namespace } = state.route.value;
   if (first && first.namespace === namespace && first.id !== row.snapshot_id) {
     state.marked.value = null;
-    const other = find(first.id);
+    const other = state.findRow(first.id);
     const [old, now] =
       other && other.number > row.number
         ? [row.snapshot_id, first.id]
@@ -236,7 +235,7 @@ function Undo() {
     ? html`<p>Takes back the <strong>${pendingWords(known).replace(" not in a snapshot yet", "")}
       </strong> since ${last ? `#${last.number}` : "the beginning"}.</p>`
     : html`<p>Takes back the last change${last ? html`: <strong><bdi><${Said} text=${titleOf(last,
-      find)} /></bdi></strong>, #${last.number}` : ""}.</p>`;
+      state.findRow)} /></bdi></strong>, #${last.number}` : ""}.</p>`;
   const doing = async () => {
     const namespace = here();
     const done = await namespaceOf(namespace).undo({});
@@ -306,7 +305,7 @@ function Delete({ row }) {
   };
   return html`<${Form} title=${`Delete #${row.number}`} button="Delete" icon="trash" tone="danger"
     doing=${remove}>
-    <p><bdi><${Said} text=${titleOf(row, find)} /></bdi></p>
+    <p><bdi><${Said} text=${titleOf(row, state.findRow)} /></bdi></p>
     <p>It goes off the timeline. An operator can bring it back for a while.</p>
   <//>`;
 }

@@ -1,8 +1,9 @@
 // The audit: whether anybody has touched what was written down, and what that is.
 
 import { html, useState } from "../vendor/preact.js";
-import { Answered, Part, Table, away, here } from "./operations.js";
+import { Answered, Part, Table, here } from "./operations.js";
 import { Button, Copied, Icon, Moment, Name, Note, Popover, Said, useAnswer } from "./parts.js";
+import { away } from "./state.js";
 import { exact, many, number, plain } from "./text.js";
 
 const PAGE = 100;

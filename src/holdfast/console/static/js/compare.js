@@ -148,10 +148,9 @@ export function Compare() {
 
 /** Both ends of a comparison, or of a way back. */
 export function Ends({ old, now, words }) {
-  const find = (id) => state.timeline.value?.rows.find((row) => row.snapshot_id === id);
   const end = (row) =>
     row
-      ? html`<span class="end"><strong>#${row.number} <${Name} text=${titleOf(row, find)} most="60"
+      ? html`<span class="end"><strong>#${row.number} <${Name} text=${titleOf(row, state.findRow)} most="60"
         /></strong> <${Moment} at=${row.created_at} long /></span>`
       : html`<span class="end"><strong>Now</strong> ${words ?? ""}</span>`;
   return html`<p class="way">${end(old)}<span class="then-end"><span class="arrow"><${Icon}

@@ -17,6 +17,7 @@ import {
   Path,
   Popover,
   Said,
+  Tabs,
   Waiting,
   useAnswer,
   useKeys,
@@ -41,7 +42,7 @@ function Now() {
   const known = state.timeline.value;
   const { namespace } = state.route.value;
   const at = known.rows.find((row) => row.snapshot_id === known.position);
-  const away = state.isAway.value ? "The server cannot be reached now" : undefined;
+  const away = state.away();
   return html`<article class="details">
     <header><h2>Now</h2><p class="facts"><span>${pendingWords(known)}</span>${at &&
       html`<span>after #${at.number}</span>`}</p>
@@ -76,15 +77,6 @@ function Moments({ row, find, entry, isPage }) {
     ["sessions", "Sessions then", null],
     ["about", "About", null],
   ];
-  const move = (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    const names = tabs.map(([name]) => name);
-    const next = names[(names.indexOf(tab) + step + names.length) % names.length];
-    setTab(next);
-    document.getElementById(`tab-${next}`)?.focus();
-    event.preventDefault();
-  };
   return html`<article class="details">
     <header>
       <h2 tabIndex="-1" ref=${heading}><bdi><${Said} text=${title} /></bdi> <span class="chips">
@@ -100,12 +92,7 @@ function Moments({ row, find, entry, isPage }) {
       <${Said} text=${row.reason} keep=${"\n"} /><//>`}
     ${row.partial && html`<${Note} tone="warn" icon="warn">
       <strong>It is not whole.</strong> Something could not be captured: About says what.<//>`}
-    <div class="tablist" role="tablist" aria-label="About this moment" onKeyDown=${move}>
-      ${tabs.map(([name, words, number]) => html`<button type="button" role="tab"
-      id=${`tab-${name}`} aria-controls="tab-panel" aria-selected=${tab === name ? "true" :
-      "false"} tabIndex=${tab === name ? 0 : -1} onClick=${() => setTab(name)}>${words}
-      ${number !== null ? html` <span class="dim">${number.toLocaleString("en")}</span>` : ""}
-      </button>`)}</div>
+    <${Tabs} label="About this moment" name="tab" tabs=${tabs} tab=${tab} choose=${setTab} />
     <div role="tabpanel" id="tab-panel" aria-labelledby=${`tab-${tab}`} class="panel">
       ${tab === "changes" && (row.parent ? html`<${Changes} from=${row.parent}
         to=${row.snapshot_id} />` : html`<p class="quiet">${row.kind === "fork" ?
@@ -123,7 +110,7 @@ const ORDINARY =
 
 function Acts({ row, isPage, namespace }) {
   const [menu, setMenu] = useState(false);
-  const why = state.isAway.value ? "The server cannot be reached now" : undefined;
+  const why = state.away();
   const marked = state.marked.value;
   const isMarked = marked?.id === row.snapshot_id && marked?.namespace === namespace;
   const close = () => setMenu(false);
@@ -349,11 +336,10 @@ function About({ row, find }) {
 /** A page of its own: the same, with room. */
 export function Snapshot() {
   const { namespace, id, query } = state.route.value;
-  const listed = state.timeline.value?.rows.find((row) => row.snapshot_id === id);
+  const listed = state.findRow(id);
   const answer = useAnswer(() => listed ?? namespaceOf(namespace).snapshot(id), [namespace, id]);
   const row = listed ?? answer.value;
-  const find = (other) => state.timeline.value?.rows.find((each) => each.snapshot_id === other);
-  useTitle(row ? `#${row.number} ${titleOf(row, find)}` : "Snapshot");
+  useTitle(row ? `#${row.number} ${titleOf(row, state.findRow)}` : "Snapshot");
   const close = () => state.go(state.to(["n", namespace, "timeline"], { sel: id }));
   useKeys((key) => key === "Escape" && (close(), true));
   if (answer.failure)
@@ -363,7 +349,7 @@ export function Snapshot() {
   if (!row) return html`<${Waiting} />`;
   return html`<div class="page">
     ${query.get("unverified") && html`<${Unverified} />`}
-    <${Moments} row=${row} find=${find} isPage />
+    <${Moments} row=${row} find=${state.findRow} isPage />
   </div>`;
 }
 

@@ -195,12 +195,11 @@ function Preview({ seen, kept, again, cancel, only }) {
   const [wrong, setWrong] = useState(null);
   const heading = useRef(null);
   const lines = useMemo(() => linesOf(changes, counts, folds), [changes, counts, folds]);
-  const find = (other) => state.timeline.value?.rows.find((row) => row.snapshot_id === other);
   useEffect(() => heading.current?.focus({ preventScroll: true }), []);
 
   const sums = sumsOf(changes, off, counts);
   const left = total(sums);
-  const away = state.isAway.value ? "The server cannot be reached now" : null;
+  const away = state.away();
   const torn = tornOf(changes, off, counts);
   const why =
     away ??
@@ -279,7 +278,7 @@ function Preview({ seen, kept, again, cancel, only }) {
     ? html`Bring back “<bdi><${Said} text=${only.name ?? changes[0]?.name ?? only.key ?? ""} />
       </bdi>”`
     : failed
-    ? html`Go back to before “<bdi><${Said} text=${titleOf(failed, find)} /></bdi>”`
+    ? html`Go back to before “<bdi><${Said} text=${titleOf(failed, state.findRow)} /></bdi>”`
     : target.label
       ? html`Go back to “<bdi><${Said} text=${target.label} /></bdi>”`
       : `Go back to #${target.number}`;

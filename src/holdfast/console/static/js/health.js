@@ -3,7 +3,7 @@
 import { html, useState } from "../vendor/preact.js";
 import { Form } from "./acts.js";
 import { Chart } from "./chart.js";
-import { Answered, Part, Table, away, here } from "./operations.js";
+import { Answered, Part, Table, here } from "./operations.js";
 import { Button, Chip, Name, Note, useAnswer } from "./parts.js";
 import * as state from "./state.js";
 import { bytes, day, exact, many, number, time } from "./text.js";
@@ -137,7 +137,7 @@ export function Storage() {
     quota.refresh();
   };
   return html`<${Part} title="Storage" words="What is stored once counts once, however often it is kept."
-    acts=${html`<${Button} icon="trash" why=${away()} onClick=${() => setAsks(true)}>Collect now…<//>`}>
+    acts=${html`<${Button} icon="trash" why=${state.away()} onClick=${() => setAsks(true)}>Collect now…<//>`}>
     <${Answered} answer=${quota}>${(value) => html`<div class="numbers">
       <p class="number"><strong>${bytes(value.used_bytes)}</strong><span class="quiet">stored</span></p>
       <p class="number"><strong>${value.quota_bytes === null ? "none" : bytes(value.quota_bytes)}

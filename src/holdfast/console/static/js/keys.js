@@ -2,7 +2,7 @@
 
 import { html, useState } from "../vendor/preact.js";
 import { Form } from "./acts.js";
-import { Answered, Part, Secret, Table, away, here } from "./operations.js";
+import { Answered, Part, Secret, Table, here } from "./operations.js";
 import { Button, Chip, Moment, Name, Note, useAnswer } from "./parts.js";
 import * as state from "./state.js";
 import { many, number, plain } from "./text.js";
@@ -27,7 +27,7 @@ export function Keys() {
     answer.refresh();
   };
   return html`<${Part} title="Keys" words="A key for each person and each agent: then history tells them apart."
-    acts=${html`<${Button} tone="primary" icon="key" why=${away()}
+    acts=${html`<${Button} tone="primary" icon="key" why=${state.away()}
       onClick=${() => setAsks(true)}>New key…<//>`}>
     <${Answered} answer=${answer}>${({ keys }) => html`<${Table} label="Keys"
       head=${["Name", "For", "Namespace", "Last used", "Requests", "Expires", ""]}
@@ -40,7 +40,7 @@ export function Keys() {
         key.last_used_at === null ? html`<span class="dim">never</span>` : html`<${Moment}
         at=${key.last_used_at} short />`, number(key.requests), key.expires_at === null ? html`<span
         class="dim">never</span>` : html`<${Moment} at=${key.expires_at} short />`, html`<${Button}
-        icon="trash" why=${away()} label=${`Revoke ${plain(key.name)}`}
+        icon="trash" why=${state.away()} label=${`Revoke ${plain(key.name)}`}
         onClick=${() => setLeaving(key)}>Revoke…<//>`])} />`}<//>
     ${asks && html`<${NewKey} close=${() => setAsks(false)} made=${(key) => (setMade(key),
       answer.refresh())} />`}

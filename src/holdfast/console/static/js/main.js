@@ -151,7 +151,7 @@ function Top({ openMenu }) {
   const { namespace, screen } = state.route.value;
   const known = state.timeline.value;
   const acts = later("acts");
-  const why = state.isAway.value ? "The server cannot be reached now" : undefined;
+  const why = state.away();
   const facts =
     namespace !== undefined && known?.namespace === namespace && known.entries !== undefined;
   return html`<header class="top">

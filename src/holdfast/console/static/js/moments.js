@@ -9,12 +9,11 @@ import { plain } from "./text.js";
 
 const LISTED = 50;
 
-const find = (id) => state.timeline.value?.rows.find((row) => row.snapshot_id === id);
 
 /** The snapshot of an id: of those that are listed, or asked for. */
 function useMoment(at) {
   const { namespace } = state.route.value;
-  const listed = at && find(at);
+  const listed = at && state.findRow(at);
   const answer = useAnswer(
     () => (at && !listed ? namespaceOf(namespace).snapshot(at) : null),
     [namespace, at, Boolean(listed)],
@@ -22,7 +21,7 @@ function useMoment(at) {
   return { row: listed ?? answer.value, failure: answer.failure };
 }
 
-const wordsOf = (row) => `#${row.number} ${titleOf(row, find)}`;
+const wordsOf = (row) => `#${row.number} ${titleOf(row, state.findRow)}`;
 
 /** Opens the list of moments, and says which one is looked at. */
 export function At({ at, choose }) {
@@ -66,7 +65,7 @@ function Choose({ at, choose, close }) {
     ${answer.failure && html`<${Failed} failure=${answer.failure} again=${answer.again} />`}
     <ul class="menu-list moments">${!words && item(null, html`<strong>Now</strong>`)}
       ${answer.value?.map((row) => item(row.snapshot_id, html`<span
-        class="dim">#${row.number}</span> <span class="clip"><${Name} text=${titleOf(row, find)} most="60" /></span>`,
+        class="dim">#${row.number}</span> <span class="clip"><${Name} text=${titleOf(row, state.findRow)} most="60" /></span>`,
         html`<span class="quiet"><${Moment} at=${row.created_at} short /></span>`))}</ul>
     ${!answer.value && !answer.failure && html`<${Waiting} />`}
     ${answer.value?.length === 0 && words && html`<p class="quiet">None was found.</p>`}
@@ -82,6 +81,6 @@ export function Then({ at, choose }) {
       onClick=${() => choose(null)}>Show now<//></div>`;
   return html`<div class="bar then-bar" role="status"><span class="clip">As it was at ${row ?
     html`<a href=${state.to(["n", namespace, "timeline"], { sel: at })}>#${row.number} <${Name}
-    text=${titleOf(row, find)} most="60" /></a>, <${Moment} at=${row.created_at} long />` : "…"}
+    text=${titleOf(row, state.findRow)} most="60" /></a>, <${Moment} at=${row.created_at} long />` : "…"}
     </span><${Button} onClick=${() => choose(null)}>Show now<//></div>`;
 }

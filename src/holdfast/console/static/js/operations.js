@@ -9,9 +9,6 @@ import { plain } from "./text.js";
 /** The workspace that whoever is signed in looks after. */
 export const here = () => workspaceOf(state.session.value.workspace);
 
-export const away = () =>
-  state.isAway.value ? "The server cannot be reached now" : undefined;
-
 /** One screen: its name, a sentence, what can be done, and what it shows. */
 export function Part({ title, words, acts, children }) {
   const heading = useRef(null);

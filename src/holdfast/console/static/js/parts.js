@@ -300,6 +300,25 @@ export function Rows({ count, height, draw, reach, extra = 6, keep, scroller, ..
   </div>`;
 }
 
+/** Names of parts of which one is shown: each with its words, and how many there are or null. */
+export function Tabs({ label, name, tabs, tab, choose }) {
+  const move = (event) => {
+    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!step) return;
+    const names = tabs.map(([each]) => each);
+    const next = names[(names.indexOf(tab) + step + names.length) % names.length];
+    choose(next);
+    document.getElementById(`${name}-${next}`)?.focus();
+    event.preventDefault();
+  };
+  return html`<div class="tablist" role="tablist" aria-label=${label} onKeyDown=${move}>
+    ${tabs.map(([each, words, count]) => html`<button type="button" role="tab"
+      id=${`${name}-${each}`} aria-controls=${`${name}-panel`} aria-selected=${tab === each ?
+      "true" : "false"} tabIndex=${tab === each ? 0 : -1} onClick=${() => choose(each)}>${words}
+      ${count !== null ? html` <span class="dim">${count.toLocaleString("en")}</span>` : ""}
+      </button>`)}</div>`;
+}
+
 /** What the product is known by: something that holds fast to the ground. */
 export const Mark = ({
   size = 22,

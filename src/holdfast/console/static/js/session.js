@@ -13,6 +13,7 @@ import {
   Name,
   Note,
   Said,
+  Tabs,
   Waiting,
   useAnswer,
   useKeys,
@@ -96,7 +97,7 @@ export function Session() {
   if (!info) return html`<${Waiting} />`;
   const isNow = chosen === info.version;
   const failure = answer.failure ?? newer.failure;
-  const away = state.isAway.value ? "The server cannot be reached now" : undefined;
+  const away = state.away();
   const panes = [
     ["versions", "Versions"],
     ["state", "State"],
@@ -290,20 +291,7 @@ function Beside({ info, chosen }) {
     ["lineage", "Lineage", null],
     ["about", "About", null],
   ];
-  const move = (event) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (!step) return;
-    const names = tabs.map(([name]) => name);
-    const next = names[(names.indexOf(tab) + step + names.length) % names.length];
-    setTab(next);
-    document.getElementById(`beside-${next}`)?.focus();
-    event.preventDefault();
-  };
-  return html`<div class="tablist" role="tablist" aria-label="About this session" onKeyDown=${move}>
-    ${tabs.map(([name, words, count]) => html`<button type="button" role="tab" id=${`beside-${name}`}
-      aria-controls="beside-panel" aria-selected=${tab === name ? "true" : "false"}
-      tabIndex=${tab === name ? 0 : -1} onClick=${() => setTab(name)}>${words}${count !== null ?
-      html` <span class="dim">${count.toLocaleString("en")}</span>` : ""}</button>`)}</div>
+  return html`<${Tabs} label="About this session" name="beside" tabs=${tabs} tab=${tab} choose=${setTab} />
     <div role="tabpanel" id="beside-panel" class="panel" aria-labelledby=${`beside-${tab}`}>
       ${tab === "turns" && html`<${Turns} info=${info} chosen=${chosen} />`}
       ${tab === "memories" && html`<${Memories} info=${info} />`}

@@ -276,6 +276,9 @@ export async function openTimeline(namespace) {
   return refresh();
 }
 
+/** Returns a row of the timeline that is there, by the id of its snapshot. */
+export const findRow = (id) => timeline.value?.rows.find((row) => row.snapshot_id === id);
+
 const isOpen = (namespace) => timeline.value?.namespace === namespace;
 const put = (fields) => (timeline.value = { ...timeline.value, ...fields });
 
@@ -450,6 +453,8 @@ export async function loadMore(count) {
  */
 export const link = signal({ state: "starting", heard: null });
 export const isAway = computed(() => link.value.state === "away");
+/** Why nothing can be done now, for the buttons that would; undefined while the server is there. */
+export const away = () => (isAway.value ? "The server cannot be reached now" : undefined);
 
 // Two moments that shall be compared: the first is marked, the second compares
 

@@ -152,7 +152,7 @@ function Task({ id, listed, close }) {
 
 function Acts({ task }) {
   const { namespace } = state.route.value;
-  const away = state.isAway.value ? "The server cannot be reached now" : undefined;
+  const away = state.away();
   const running = task.status === "running" ? "It is still running, and has to end" : undefined;
   return html`<div class="acts">
     <${Button} tone="primary" icon="back" why=${away ?? running} onClick=${() => state.go(

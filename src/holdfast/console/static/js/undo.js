@@ -107,7 +107,7 @@ function Preview({ head, task, dry, keeps, kept, cancel, again }) {
   const sums = { added: 0, changed: 0, removed: 0 };
   for (const count of Object.values(counts))
     for (const word of Object.keys(sums)) sums[word] += count[word] ?? 0;
-  const why = state.isAway.value ? "The server cannot be reached now" : undefined;
+  const why = state.away();
   const isNothing = total(sums) === 0;
   const go = async () => {
     if (busy || why || isNothing) return;

@@ -4,7 +4,7 @@
 import { html, useState } from "../vendor/preact.js";
 import { Form } from "./acts.js";
 import { namespaceOf } from "./api.js";
-import { Answered, ChooseNamespace, NoNamespaces, Part, Table, away, here, useNamespace } from "./operations.js";
+import { Answered, ChooseNamespace, NoNamespaces, Part, Table, here, useNamespace } from "./operations.js";
 import { Button, Chip, Failed, Moment, Name, Note, Said, useAnswer } from "./parts.js";
 import * as state from "./state.js";
 import { bytes, cut, many, number, plain } from "./text.js";
@@ -68,7 +68,7 @@ function ScheduleList({ namespace, acts, words }) {
     answer.refresh();
   };
   return html`<${Part} title="Schedules" words=${words} acts=${html`${acts}<${Button} tone="primary"
-    icon="clock" why=${away()} onClick=${() => setAsks(true)}>New schedule…<//>`}>
+    icon="clock" why=${state.away()} onClick=${() => setAsks(true)}>New schedule…<//>`}>
     <${Answered} answer=${answer}>${({ schedules }) => html`<${Table} label="Schedules"
       head=${["When", "Label", "State", "Last run", "Next", ""]}
       empty="Nothing is taken by itself in this namespace."
@@ -81,8 +81,8 @@ function ScheduleList({ namespace, acts, words }) {
         namespace, "snapshot", each.last_snapshot_id])}>its moment</a>`}${each.last_error &&
         html`<div class="bad-word"><${Said} text=${each.last_error.slice(0, 300)} /></div>`}`,
         each.next_at === null ? html`<span class="dim">—</span>` : html`<${Moment} at=${each.next_at}
-        short />`, html`<span class="two"><${Button} why=${away()} onClick=${() => turn(each)}>
-        ${each.enabled ? "Stop" : "Go on"}<//><${Button} icon="trash" why=${away()}
+        short />`, html`<span class="two"><${Button} why=${state.away()} onClick=${() => turn(each)}>
+        ${each.enabled ? "Stop" : "Go on"}<//><${Button} icon="trash" why=${state.away()}
         label=${`Delete the schedule ${whenOf(each)}`} onClick=${() => setLeaving(each)} /></span>`])} />`}<//>
     ${asks && html`<${NewSchedule} asked=${asked} close=${() => setAsks(false)} again=${answer.refresh} />`}
     ${leaving && html`<${Form} title="Delete the schedule" button="Delete" icon="trash" tone="danger"
@@ -185,7 +185,7 @@ function Rule({ namespace }) {
       min="0" max="100000" value=${rule[field]} onInput=${(event) => set(field,
       event.currentTarget.value)} /><span>${after}</span></label>`)}
     <div class="acts"><${Button} type="submit" tone="primary" icon="search" busy=${busy}
-      why=${away()}>What would go?<//><${Button} icon="check" why=${away() ?? (!isNew ?
+      why=${state.away()}>What would go?<//><${Button} icon="check" why=${state.away() ?? (!isNew ?
       "That is the rule now" : isLookedAt ? undefined : "Look first what would go")} busy=${busy} onClick=${save}>Keep this rule<//></div>
     <p class="quiet">${isEmpty ? "All at 0: only age decides, which is 30 days unless somebody said otherwise." :
       "A snapshot stays if any of these keeps it."}${isNew ? " This is not the rule yet." : ""}</p>
@@ -197,7 +197,7 @@ function Rule({ namespace }) {
     ${seen.snapshots.length > 0 && html`<${Note} tone="warn" icon="warn">
       <strong>Retention lets go for good:</strong> what went by it cannot be brought back.<//>
       <${Moments} label="Snapshots that would go" rows=${seen.snapshots} />
-      <div class="acts"><${Button} tone="danger" icon="trash" why=${away()}
+      <div class="acts"><${Button} tone="danger" icon="trash" why=${state.away()}
         onClick=${() => setAsks(true)}>Let them go now…<//></div>`}</section>`}
   ${asks && seen && html`<${Form} title="Let them go" button="Let them go" icon="trash" tone="danger"
     doing=${apply} shut=${() => setAsks(false)}><p><strong>${many(seen.snapshots.length,
@@ -257,7 +257,7 @@ export function Deleted() {
       head=${["Namespace", "Deleted", ""]} empty="No namespace was deleted lately."
       rows=${deleted.slice(0, LISTED).map((each) => [each.number, html`<strong><${Name}
         text=${each.namespace} most="80" /></strong>`, html`<${Moment} at=${each.deleted_at} short />`,
-        html`<${Button} icon="back" why=${away()} label=${`Bring back ${plain(each.namespace)}`}
+        html`<${Button} icon="back" why=${state.away()} label=${`Bring back ${plain(each.namespace)}`}
         onClick=${() => setBack(each)}>Bring back…<//>`])} />
       ${deleted.length > LISTED && html`<p class="quiet">The first ${LISTED} of${" "}
         ${number(deleted.length)}.</p>`}`}<//>
@@ -265,7 +265,7 @@ export function Deleted() {
       chosen=${chosen} names=${names} choose=${choose} />`}</div>
     <${Answered} answer=${moments}>${({ snapshots }) => snapshots.length ? html`<${Moments}
       label="Deleted snapshots" rows=${snapshots} act=${(row) => html`<${Button} icon="back"
-      why=${away()} label=${`Bring back #${row.number}`} onClick=${() => recoverMoment(row)}>Bring
+      why=${state.away()} label=${`Bring back #${row.number}`} onClick=${() => recoverMoment(row)}>Bring
       back<//>`} />` : html`<p class="quiet nothing">No snapshot of this namespace was deleted lately.</p>`}<//>
     ${back && html`<${Form} title="Bring a namespace back" button="Bring back" icon="back"
       doing=${recover} shut=${() => setBack(null)}><p><${Name} text=${back.namespace} most="80" />,

@@ -13,7 +13,6 @@ import { many, number, sizes } from "./text.js";
 const ON_PAGE = 50;
 const OFFERED = 200;
 
-const find = (id) => state.timeline.value?.rows.find((row) => row.snapshot_id === id);
 const idOf = (step) => step.snapshot?.snapshot_id;
 const keyOf = (step) => idOf(step) ?? "now";
 
@@ -87,7 +86,7 @@ export function Versions({ name, path, isFolder = false }) {
 function Step({ step, isNow, isFolder }) {
   const row = step.snapshot;
   return html`<span class="clip"><span class="title">${row ? html`<span class="dim">#${row.number}
-    </span> <${Name} text=${titleOf(row, find)} most="80" />` : "Not in a snapshot yet"}</span>
+    </span> <${Name} text=${titleOf(row, state.findRow)} most="80" />` : "Not in a snapshot yet"}</span>
     </span>
     ${isNow && step.change !== "removed" && html`<${Chip} tone="live">as it is now<//>`}
     ${step.gone > 0 && html`<${Chip} title="Snapshots between are no longer there: it may be older"

@@ -2,7 +2,7 @@
 
 import { html, useState } from "../vendor/preact.js";
 import { Form } from "./acts.js";
-import { Answered, Part, Secret, Table, Yes, away, here } from "./operations.js";
+import { Answered, Part, Secret, Table, Yes, here } from "./operations.js";
 import {
   Button,
   Chip,
@@ -60,7 +60,7 @@ function All() {
     answer.refresh();
   };
   return html`<${Part} title="Webhooks" words="Who is told of what happens here."
-    acts=${html`<${Button} tone="primary" icon="hook" why=${away()}
+    acts=${html`<${Button} tone="primary" icon="hook" why=${state.away()}
       onClick=${() => setAsks(true)}>New webhook…<//>`}>
     <${Answered} answer=${answer}>${({ webhooks }) => html`<${Table} label="Webhooks"
       head=${["Address", "Told of", "Of", "State", "Last delivery"]}
@@ -125,16 +125,16 @@ function One({ id }) {
     state.go(state.to(["operations", "webhooks"]));
   };
   return html`<${Part} title="Webhook" words=${html`<span class="mono"><${Name} text=${hook.url}
-    most="120" /></span>`} acts=${html`<${Button} icon="play" why=${away()} onClick=${test}>Test<//>
-    ${hook.enabled && html`<${Button} icon="away" why=${away()} onClick=${() => act("Not turned off",
+    most="120" /></span>`} acts=${html`<${Button} icon="play" why=${state.away()} onClick=${test}>Test<//>
+    ${hook.enabled && html`<${Button} icon="away" why=${state.away()} onClick=${() => act("Not turned off",
       () => here().changeWebhook(id, { enabled: false }))}>Turn off<//>`}
-    <${Button} icon="key" why=${away()} onClick=${() => setAsks("rotate")}>New secret…<//>
-    <${Button} icon="trash" why=${away()} onClick=${() => setAsks("delete")}>Delete…<//>`}>
+    <${Button} icon="key" why=${state.away()} onClick=${() => setAsks("rotate")}>New secret…<//>
+    <${Button} icon="trash" why=${state.away()} onClick=${() => setAsks("delete")}>Delete…<//>`}>
     ${answer.failure && html`<${Failed} failure=${answer.failure} again=${answer.refresh} />`}
     ${!hook.enabled && html`<${Note} tone="warn" icon="warn"><strong>It is off.</strong>
       ${" "}${hook.disabled_reason ? html`<${Said} text=${hook.disabled_reason.slice(0, 500)} />${" "}` : ""}
       Turned on, it is told what it missed, as far as that is still kept (30 days).
-      <p><${Button} icon="check" why=${away()} onClick=${() => act("Not turned on",
+      <p><${Button} icon="check" why=${state.away()} onClick=${() => act("Not turned on",
       () => here().changeWebhook(id, { enabled: true }))}>Turn on<//></p><//>`}
     <dl class="about">
       <div><dt>Told of</dt><dd><${Name} text=${eventsOf(hook)} most="400" /></dd></div>
@@ -188,7 +188,7 @@ function Deliveries({ id }) {
           html`<${Moment} at=${each.finished_at ?? each.created_at} short />${each.next_at &&
           each.state === "pending" && html`<div class="quiet">next <${Moment} at=${each.next_at}
           short /></div>`}`, html`${each.status ?? ""} ${each.error && html`<span class="quiet"><${Name}
-          text=${each.error} most="120" /></span>`}`, html`<${Button} icon="back" why=${away()}
+          text=${each.error} most="120" /></span>`}`, html`<${Button} icon="back" why=${state.away()}
           label=${`Redeliver ${plain(each.event_type)}`}
           onClick=${() => redeliver(each)}>Redeliver<//>`];
       })} />
