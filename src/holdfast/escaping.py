@@ -43,6 +43,11 @@ def escaped_lines(text: str) -> str:
     return "\n".join(map(escaped_line, text.split("\n")))
 
 
+def spaced(text: str) -> str:
+    """Returns text with a space for whatever cannot be printed: for what is kept as one line."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
 def quoted(name: str) -> str:
     r"""Returns a path as a diff writes it: as it is, or in quotes with `\NNN` for odd bytes.
 

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from holdfast.errors import GitFailed, GitMissing
+from holdfast.escaping import spaced
 
 PLACES: Final = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 """Where git and ssh are looked for: not where the environment says."""
@@ -153,8 +154,7 @@ def words_of(said: IO[bytes]) -> str:
     size = said.seek(0, os.SEEK_END)
     said.seek(max(0, size - 4 * MOST_WORDS))
     text = said.read().decode("utf-8", "replace")
-    legible = "".join(c if c.isprintable() else " " for c in text)
-    return " ".join(legible.split())[-MOST_WORDS:]
+    return " ".join(spaced(text).split())[-MOST_WORDS:]
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

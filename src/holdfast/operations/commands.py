@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from msgspec import Meta
 
 from holdfast.errors import InvalidValue
+from holdfast.escaping import spaced
 from holdfast.model.commands import Executed, Hear, unheard
 from holdfast.operations.operation import Arguments, Operation, Work
 from holdfast.operations.snapshots import MAX_LABEL_CHARS, Label
@@ -56,8 +57,7 @@ class Command(Arguments):
         """What the task is called: the command itself, if nobody says."""
         if self.task is not None:
             return self.task
-        shown = "".join(c if c.isprintable() else " " for c in self.command).strip()
-        return shown[:MAX_LABEL_CHARS] or "a command"
+        return spaced(self.command).strip()[:MAX_LABEL_CHARS] or "a command"
 
 
 def _count(name: str, text: str) -> int:

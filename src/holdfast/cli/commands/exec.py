@@ -14,6 +14,7 @@ from collections.abc import Callable
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_vault, get_workspace
+from holdfast.cli.commands.run import command_of
 from holdfast.cli.console import Console
 from holdfast.cli.exits import usage
 from holdfast.escaping import escaped_lines
@@ -52,11 +53,7 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
-    command: list[str] = arguments.command
-    if command[:1] == ["--"]:
-        command = command[1:]
-    if not command:
-        raise usage("there is no command to run", hint="`holdfast exec -- COMMAND` runs one.")
+    command = command_of(arguments, "exec")
     settle: Callable[[], object] = lambda: None  # noqa: E731 - or what a directory needs
     if arguments.namespace is None:
         workspace = get_workspace(console)

@@ -72,13 +72,19 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("command", nargs=REMAINDER, metavar="-- COMMAND", help="what to run")
 
 
-def run(arguments: Namespace, console: Console) -> int:
-    """Does it; returns the exit code."""
+def command_of(arguments: Namespace, verb: str) -> list[str]:
+    """Returns the command that is to be run; raises if there is none."""
     command: list[str] = arguments.command
     if command[:1] == ["--"]:
         command = command[1:]
     if not command:
-        raise usage("there is no command to run", hint="`holdfast run -- COMMAND` runs one.")
+        raise usage("there is no command to run", hint=f"`holdfast {verb} -- COMMAND` runs one.")
+    return command
+
+
+def run(arguments: Namespace, console: Console) -> int:
+    """Does it; returns the exit code."""
+    command = command_of(arguments, "run")
     workspace = get_workspace(console)
     outcome = _perform(
         workspace,

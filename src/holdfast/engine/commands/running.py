@@ -20,6 +20,7 @@ from holdfast.engine.journal.occurrences import shortened
 from holdfast.engine.planes.commanding import Manner
 from holdfast.engine.planes.handle import Handle
 from holdfast.errors import InvalidValue
+from holdfast.escaping import spaced
 from holdfast.model.basics import Head
 from holdfast.model.commands import Executed, Hear
 from holdfast.model.traces import Trace
@@ -145,8 +146,7 @@ def _reason(wanted: Command, end: End) -> str:
     how = f"ended with {end.exit_code}"
     if end.stopped is not None:
         how = f"was ended for its {end.stopped}"
-    shown = "".join(c if c.isprintable() else " " for c in wanted.command)
-    return f"a command {how}: {shown}"[:MAX_TEXT_CHARS]
+    return f"a command {how}: {spaced(wanted.command)}"[:MAX_TEXT_CHARS]
 
 
 def _note(context: Context, handle: Handle, head: Head, wanted: Command, done: Executed) -> None:

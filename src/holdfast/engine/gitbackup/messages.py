@@ -12,6 +12,7 @@ import msgspec
 
 from holdfast.engine.gitbackup.rules import FORMAT, Rules
 from holdfast.engine.gitbackup.tokens import has_token, without_tokens
+from holdfast.escaping import spaced
 from holdfast.git.repository import Commit
 from holdfast.instants import to_text
 from holdfast.model.basics import SnapshotInfo
@@ -108,8 +109,7 @@ def read_message(commit: Commit) -> Trailers | None:
 
 
 def _line(text: str) -> str:
-    legible = "".join(c if c.isprintable() else " " for c in text)
-    return " ".join(legible.encode("utf-8", "replace").decode().split())
+    return " ".join(spaced(text).encode("utf-8", "replace").decode().split())
 
 
 def _cut(text: str) -> str:
