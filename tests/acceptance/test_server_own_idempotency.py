@@ -225,3 +225,31 @@ def test_a_body_too_large_to_compare_needs_to_do_without(agent: httpx.Client) ->
 
 def files_below(folder: Path) -> list[Path]:
     return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def test_answers_that_are_kept_pass_no_quota(server: Server, agent: httpx.Client) -> None:
+    """Whoever changes little of much, under ever new names, would fill a disk beside a quota."""
+    session = agent.post("/v1/sessions", json={"agent_id": "a"}).json()["id"]
+    place = f"/v1/sessions/{session}/state"
+    long = Random(1).randbytes(50_000).hex()
+    assert agent.patch(place, json={"state": {"long": long}}).status_code == 200
+    with client(server, server.admin_key) as admin:
+        quota = f"/v1/workspaces/{server.workspace_id}/quota"
+        used = admin.get(quota).json()["used_bytes"]
+        assert admin.put(quota, json={"quota_bytes": used + 300_000}).status_code == 200
+        try:
+            names = [new_name() for _ in range(12)]
+            for number, name in enumerate(names):
+                done = agent.patch(place, json={"state": {"step": number}}, headers=name)
+                assert done.status_code == 200
+        finally:
+            admin.put(quota, json={"quota_bytes": None})
+    again = [
+        agent.patch(place, json={"state": {"step": number}}, headers=name)
+        for number, name in enumerate(names)
+    ]
+    # Some fit; the rest was done as well, and is not done again.
+    assert (again[0].status_code, again[0].headers[REPLAYED]) == (200, "true")
+    assert again[-1].status_code == 409
+    assert sum(reply.status_code == 200 for reply in again) <= 300_000 // 50_000
+    assert agent.get(f"/v1/sessions/{session}").json()["state"]["step"] == 11

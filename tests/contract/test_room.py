@@ -74,7 +74,18 @@ def flood(vault: holdfast.Holdfast, add: Add) -> int:
     pytest.fail("nothing has refused it")
 
 
-FLOODS = {"snapshots": snapshot, "tasks": task, "entities": entity, "restores": restore}
+def reasoned(vault: holdfast.Holdfast, number: int) -> object:
+    sessions = vault.namespace("alice").sessions
+    return sessions.update_state("s", {"step": number}, reasoning="ü" * 5_000)
+
+
+FLOODS = {
+    "reasons": reasoned,
+    "snapshots": snapshot,
+    "tasks": task,
+    "entities": entity,
+    "restores": restore,
+}
 
 
 @pytest.mark.parametrize("add", FLOODS.values(), ids=FLOODS.keys())
@@ -128,6 +139,37 @@ def test_a_full_quota_takes_no_more_rows_and_lets_everything_go_back(
     assert agent.timeline()[0].kind is Kind.UNDO
     # What was let begin comes to its end.
     assert agent.tasks.complete(begun.id).after is not None
+
+
+def test_with_a_full_quota_what_is_in_no_snapshot_is_kept_and_gone_back_from(
+    vault: holdfast.Holdfast, agent: holdfast.Namespace
+) -> None:
+    first, begun = agent.timeline()[-1], agent.tasks.start("begun before")
+    other = vault.namespace("other")
+    other.files.write("b.txt", "one")
+    other.snapshot()
+    agent.sessions.update_state("s", {"step": 1})
+    agent.sessions.update_state("s", {"step": 2})
+    for each, path in ((agent, "a.txt"), (other, "b.txt")):
+        each.files.write(path, "two")
+        each.store.set("notes", "key", {"value": "two"})
+    vault.set_quota(1)
+    kept = agent.restore(first).safety_id
+    assert kept is not None
+    assert agent.at(kept).files.read_text("a.txt") == "two"
+    agent.undo()
+    assert agent.files.read_text("a.txt") == "two"
+    assert agent.store.get("notes", "key") == {"value": "two"}
+    other.files.delete("b.txt")
+    other.undo()
+    assert other.files.read_text("b.txt") == "one"
+    assert agent.sessions.rollback("s", 1).state == {"step": 1}
+    with pytest.raises(QuotaExceeded):
+        agent.sessions.rollback("s", 1, reason="ü" * 5_000)
+    agent.files.delete("a.txt")
+    assert agent.tasks.fail(begun.id, rollback=True) is not None
+    with pytest.raises(QuotaExceeded):
+        agent.files.write("c.txt", "three")
 
 
 def test_what_is_gone_counts_no_more_after_a_collection(

@@ -25,7 +25,9 @@ ASKED, OTHER = b"what was asked", b"something else"
 @pytest.fixture
 def replies(tmp_path: Path, watch: Watch) -> Iterator[Replies]:
     with closing(SqliteCatalog(tmp_path)) as catalog:
-        yield Replies(Context.of(catalog, MemoryBlobStore(), clock=watch))
+        with catalog.write() as transaction:
+            tenant = transaction.add_tenant("default", public_id="t", now=watch())
+        yield Replies(Context.of(catalog, MemoryBlobStore(), clock=watch), tenant.id)
 
 
 def claim(replies: Replies, fingerprint: bytes) -> Asked:

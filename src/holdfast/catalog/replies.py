@@ -5,15 +5,18 @@ Answers, which a repeated request gets again; and objects that arrive before wha
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import asdict
 
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import REPLY
+from holdfast.catalog.rows import REPLY, get_row
 from holdfast.ids import NamespaceId, ObjectId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.replies import Reply, ReplyPlace
+
+LARGE_BYTES: Final = 4096
+"""Answers from here on are counted; `large_reply_bytes` and its index say the same."""
 
 
 class ReplyQueries:
@@ -65,6 +68,10 @@ class ReplyQueries:
     def delete_reply(self, place: ReplyPlace, *, claimed_at: datetime) -> bool:
         """Forgets a request without an answer; False if it is not that of who claimed it then."""
         return self._db.run("delete_reply", claimed_at=to_us(claimed_at), **asdict(place)) > 0
+
+    def large_reply_bytes(self, tenant_id: TenantId) -> int:
+        """Returns what the large answers take that are kept for a tenant's keys."""
+        return int(get_row(self._db.one("large_reply_bytes", tenant_id=tenant_id), "sum")[0])
 
     def purge_replies(self, *, before: datetime) -> int:
         """Removes what is older for good; returns how many replies that were."""

@@ -53,7 +53,7 @@ class TraceQueries:
     def add_trace(self, row: TraceRow) -> None:
         """Appends a trace, and moves the end there; the end has to be locked."""
         self._db.say_all(_TO_OWN if row.stream == OWN else _TO_NAMESPACE, TRACE.values(row))
-        self._count_added(row)
+        self.count_added(row)
         self._remember_end(row)
 
     def add_traces(self, rows: Sequence[TraceRow]) -> None:
@@ -205,7 +205,8 @@ class TraceQueries:
         if less:  # It was the tenant's own, or its namespace is gone (`keep_added`).
             self._db.say("count_added_of_tenant", tenant_id=row.tenant_id, bytes=less)
 
-    def _count_added(self, row: TraceRow) -> None:
+    def count_added(self, row: TraceRow) -> None:
+        """Counts what a trace takes against a quota, where it was written."""
         if row.added_bytes and row.stream == OWN:
             self._db.say("count_added_of_tenant", tenant_id=row.tenant_id, bytes=row.added_bytes)
         elif row.added_bytes:

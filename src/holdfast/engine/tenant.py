@@ -101,7 +101,7 @@ class TenantVault:
     logins = cached_property(lambda self: Logins(self._context, self._tenant))
     erasures = cached_property(lambda self: Erasures(self._context, self._tenant))
     events = cached_property(lambda self: Events(self._context, self._tenant.id))
-    replies = cached_property(lambda self: Replies(self._context))
+    replies = cached_property(lambda self: Replies(self._context, self._tenant.id))
     webhooks = cached_property(lambda self: Webhooks(self._context, self._tenant))
 
     def __repr__(self) -> str:

@@ -17,6 +17,9 @@ NO_HASH: Final = bytes(32)
 """What the first trace of a chain has for the hash of the one before it."""
 
 
+LONG_BYTES: Final = 1024
+"""What an operation may note of itself, reasons and all, before that counts against a quota."""
+
 OWN: Final = 0
 """The stream of what is done to a tenant itself; a namespace's has the namespace's id."""
 
@@ -92,9 +95,13 @@ class TraceRow(msgspec.Struct, frozen=True):
 
     @property
     def added_bytes(self) -> int:
-        """What it counts against a quota: only what somebody has added does."""
+        """What it counts against a quota: what somebody has added, or said of a session at length.
+
+        What is said of snapshots and tasks counts with their own rows.
+        """
         if self.kind != TraceKind.ADDED.value:
-            return 0
+            length = 0 if self.session_id is None else len(self.details.encode())
+            return length if length > LONG_BYTES else 0
         ids = (self.session_id, self.user_id, self.agent_id, self.resource_id)
         texts = (self.action, self.resource_type, self.details, *ids)
         return sum(len(text.encode()) for text in texts if text is not None)

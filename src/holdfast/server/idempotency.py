@@ -20,7 +20,7 @@ from typing import Final, TypeVar
 from blake3 import blake3
 
 from holdfast.engine.core.replying import Replying
-from holdfast.engine.journal.replies import LEASE, Replies, reply_of
+from holdfast.engine.journal.replies import LEASE, NOT_KEPT, Replies, reply_of
 from holdfast.errors import (
     HoldfastError,
     ReplyNotKept,
@@ -57,8 +57,6 @@ PATIENCE_S: Final = 10.0
 PAUSE_S: Final = 0.05
 RENEWS_S: Final = LEASE.total_seconds() / 3
 _SUCCESS: Final = range(200, 300)
-_NOT_KEPT: Final = 409
-"""What is kept in place of an answer that is not."""
 
 
 def name_of(request: Request) -> str | None:
@@ -112,7 +110,7 @@ class _Answering:
     ) -> Reply:
         """Returns what is kept of an answer; of one that was not there as a whole, nothing."""
         if is_secret or body is None or len(body) > MAX_ANSWER_BYTES:
-            status, media_type, body = _NOT_KEPT, "", b""
+            status, media_type, body = NOT_KEPT, "", b""
         return reply_of(self.asked.mine, status=status, media_type=media_type, body=body)
 
 
@@ -227,7 +225,7 @@ def _again(body: bytes) -> Receive:
 
 
 def _replayed(reply: Reply) -> Response:
-    if reply.status == _NOT_KEPT:
+    if reply.status == NOT_KEPT:
         raise ReplyNotKept
     return Response(
         reply.body,

@@ -39,3 +39,10 @@ WHERE key_id = :key_id AND name = :name AND method = :method AND path = :path
 
 -- name: purge_replies
 DELETE FROM replies WHERE created_at < :before
+
+-- Of large ones alone, which have an index: most answers are small, and there are many.
+
+-- name: large_reply_bytes
+SELECT COALESCE(SUM(length(r.body)), 0)
+FROM keys k JOIN replies r ON r.key_id = k.id AND length(r.body) > 4096
+WHERE k.tenant_id = :tenant_id

@@ -17,10 +17,13 @@ from typing import Final
 import zstandard
 from msgspec.structs import replace
 
+from holdfast.catalog.replies import LARGE_BYTES
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
+from holdfast.engine.core.limits import used_bytes
 from holdfast.engine.core.replying import Replying
 from holdfast.errors import Damaged, RequestReused, RequestRunning
+from holdfast.ids import TenantId
 from holdfast.model.replies import Asked, Reply, ReplyPlace
 
 KEPT: Final = timedelta(days=1)
@@ -30,6 +33,9 @@ LEASE: Final = timedelta(seconds=15)
 So long has to wait who asks again, if a worker has died.
 """
 
+
+NOT_KEPT: Final = 409
+"""The status in place of an answer that is not kept."""
 
 PACKED_BYTES: Final = 1024
 """From here on answers are compressed: a state stands in the answer of its change twice."""
@@ -41,8 +47,8 @@ _FRAME: Final = b"\x28\xb5\x2f\xfd"
 class Replies:
     """What was asked and answered, by the names that clients give their requests."""
 
-    def __init__(self, context: Context) -> None:
-        self._context = context
+    def __init__(self, context: Context, tenant_id: TenantId) -> None:
+        self._context, self._tenant_id = context, tenant_id
 
     def look(self, place: ReplyPlace, fingerprint: bytes) -> Asked:
         """Returns what is known of a request, and the answer if there was one.
@@ -60,13 +66,13 @@ class Replies:
     def claim(self, asked: Asked) -> Asked:
         """Makes a request that was looked for ours to answer; raises `RequestRunning`."""
         with self._context.catalog.write() as transaction:
-            if not _put(asked, transaction, asked.mine):
+            if not self._put(asked, transaction, asked.mine):
                 raise RequestRunning
         return replace(asked, is_claimed=True)
 
     def begin(self, asked: Asked) -> Replying:
         """Returns the catalog to work on a request with: it keeps the answer with the work."""
-        return Replying(self._context.catalog, partial(_put, asked, is_sure=True))
+        return Replying(self._context.catalog, partial(self._put, asked, is_sure=True))
 
     def renew(self, asked: Asked) -> bool:
         """Prolongs the lease of a request that takes its time; False if it is lost."""
@@ -77,7 +83,7 @@ class Replies:
     def keep(self, asked: Asked, done: Reply) -> None:
         """Keeps the answer of a request, unless there is one, or the claim is lost."""
         with self._context.catalog.write() as transaction:
-            _put(asked, transaction, done)
+            self._put(asked, transaction, done)
 
     def release(self, asked: Asked) -> None:
         """Forgets a request that was claimed and came to nothing: it may be tried again.
@@ -93,15 +99,27 @@ class Replies:
         with self._context.catalog.write() as transaction:
             return transaction.purge_replies(before=self._context.clock() - KEPT)
 
+    def _put(
+        self, asked: Asked, transaction: Transaction, reply: Reply, *, is_sure: bool = False
+    ) -> bool:
+        """Writes what becomes of a request; False if it became something else meanwhile."""
+        place, mine = asked.place, asked.mine
+        if len(reply.body) > LARGE_BYTES and not self._has_room(transaction, len(reply.body)):
+            reply = replace(reply, status=NOT_KEPT, media_type="", body=b"")
+        if asked.is_claimed:
+            known_at = mine.created_at
+            return transaction.settle_reply(place, reply, claimed_at=known_at, is_sure=is_sure)
+        if asked.old is None:
+            return transaction.add_reply(place, reply, is_sure=is_sure)
+        return transaction.take_reply(place, reply, seen=asked.old, is_sure=is_sure)
 
-def _put(asked: Asked, transaction: Transaction, reply: Reply, *, is_sure: bool = False) -> bool:
-    """Writes what becomes of a request; False if it became something else meanwhile."""
-    place, mine = asked.place, asked.mine
-    if asked.is_claimed:
-        return transaction.settle_reply(place, reply, claimed_at=mine.created_at, is_sure=is_sure)
-    if asked.old is None:
-        return transaction.add_reply(place, reply, is_sure=is_sure)
-    return transaction.take_reply(place, reply, seen=asked.old, is_sure=is_sure)
+    def _has_room(self, transaction: Transaction, size: int) -> bool:
+        """Says whether a large answer may be kept: else ever new names would pass every quota."""
+        quota = transaction.get_tenant_quota(self._tenant_id)
+        if quota is None:
+            return True
+        kept = transaction.large_reply_bytes(self._tenant_id)
+        return used_bytes(transaction, self._tenant_id) + kept + size <= quota
 
 
 def _is_over(reply: Reply, now: datetime) -> bool:

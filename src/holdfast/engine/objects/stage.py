@@ -88,8 +88,8 @@ class Stage:
     ) -> None:
         self._context = context
         self._tenant_id = tenant_id
-        self._counts = counts
-        """Whether it counts against the tenant's quota: not, where it takes the place of more."""
+        self.counts = counts
+        """Whether a full quota refuses it: not, where it takes the place of what counts already."""
         if not only_shown:
             context.begin_anew()  # Other threads may have to announce packs.
         self._scratch = Scratch() if only_shown else None
@@ -242,7 +242,7 @@ class Stage:
         for inline in self._inline:
             size = len(inline.data)
             check_free(size, limits=self._context.limits, places=self._places)
-            if self._counts:
+            if self.counts:
                 check_tenant(transaction, tenant_id, needed_bytes=size, quota=quota)
             name, now = self._context.new_pack_name(), self._context.clock()
             transaction.add_inline_pack(tenant_id, name, inline.data, now=now)
@@ -365,7 +365,7 @@ class Stage:
             needed_bytes=needed_bytes,
             limits=self._context.limits,
             places=self._places,
-            counts=self._counts,
+            counts=self.counts,
         )
 
     @property

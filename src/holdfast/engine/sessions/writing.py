@@ -53,7 +53,7 @@ from holdfast.model.sessions import (
     VersionKind,
     VersionRow,
 )
-from holdfast.model.traces import Trace, TraceEnd
+from holdfast.model.traces import LONG_BYTES, Trace, TraceEnd
 
 T = TypeVar("T")
 
@@ -194,7 +194,9 @@ class Draft(msgspec.Struct, kw_only=True):
         entry = encode_entry(entry_of(session, version))
         more = Size(int(old is None), version.bytes - (old[1].bytes if old else 0))
         check_quota(self.head, more)
-        self._check_room(len(entry))
+        said = self._said_bytes()
+        is_back = self.made is not None and self.made.kind is VersionKind.ROLLBACK
+        self._check_room(len(entry) + said, counts=not is_back or said > 0)
         self._note(session.id, old, entry)
         if self.made is None and self.said is None:
             self._write(session.id, entry, more)
@@ -251,6 +253,7 @@ class Draft(msgspec.Struct, kw_only=True):
             told=told[0] if told else None,
             has_row=self.has_row,
         )
+        self.transaction.count_added(row)
         if self.opened is not None and self.opened.rows is not None:
             moved = replace(
                 head,
@@ -310,9 +313,17 @@ class Draft(msgspec.Struct, kw_only=True):
         rows = [(session_id.encode(), entry)]
         self.transaction.put_pending(namespace_id, Plane.SESSIONS, rows, sequence=self.sequence)
 
-    def _check_room(self, size: int) -> None:
+    def _said_bytes(self) -> int:
+        """Returns what is said at length in the traces, and counts there."""
+        texts = (text for trace, _ in self.traces for text in trace.details.values())
+        size = sum(len(text.encode()) for text in texts if isinstance(text, str))
+        return size if size > LONG_BYTES else 0
+
+    def _check_room(self, size: int, *, counts: bool) -> None:
         context, tenant_id = self.handle.context, self.handle.tenant_id
         check_free(size, limits=context.limits, places=(context.catalog,))
+        if not counts:
+            return  # With a full quota, too, somebody can go back.
         if self.opened is None:
             quota = self.transaction.get_tenant_quota(tenant_id)
         else:

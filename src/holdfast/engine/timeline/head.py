@@ -306,7 +306,11 @@ class _Moving(Generic[T]):
         if self.ahead is not None:
             # What is about to be named there is read by the plan, and by a directory that follows.
             folded = replace(folded, source=self.ahead.source(folded.source))
-        return folded, self.plan(transaction, folded)
+        move = self.plan(transaction, folded)
+        if move.marks and not are_bounded(move.marks) and self.handle.directory is None:
+            # What is pending counted when it was written; a directory's content is new.
+            stage.counts = False
+        return folded, move
 
     def _commit(
         self, transaction: Transaction, folded: Folded, move: Move[T], look: Look | None
