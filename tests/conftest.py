@@ -10,7 +10,7 @@ import shutil
 import site
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import cache_from_source
 from pathlib import Path
@@ -25,7 +25,7 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.testing import shells
 from holdfast.testing.clocks import Watch
 from holdfast.testing.postgres import PostgresServer, find_base
-from holdfast.testing.servers import COMMAND, Process, begin
+from holdfast.testing.servers import COMMAND, Begin, begin
 from holdfast.testing.warm import Warm, warm_process
 
 # No deadlines: a shared machine is slow at times, and that is not a bug in the code under test.
@@ -132,7 +132,7 @@ def warm(loaded: Warm | None) -> tuple[str, ...]:
 
 
 @pytest.fixture(scope="session")
-def at_once(loaded: Warm | None) -> Callable[..., Process]:
+def at_once(loaded: Warm | None) -> Begin:
     """What starts servers, likewise."""
     return begin if loaded is None else loaded.begin
 

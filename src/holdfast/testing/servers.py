@@ -67,6 +67,10 @@ class Process(Protocol):
         ...
 
 
+Begin = Callable[..., Process]
+"""Starts a process of its own, whose output can be read: `begin`, or what does so at once."""
+
+
 def begin(
     words: Sequence[str], *, stderr: IO[bytes], env: Mapping[str, str], cwd: Path | None
 ) -> Process:
@@ -87,7 +91,7 @@ class Server:
     command: Sequence[str] = COMMAND
     directory: Path | None = None
     """Where it is started; where the test runs unless said otherwise."""
-    begin: Callable[..., Process] = begin
+    begin: Begin = begin
     """What starts a process; `holdfast.testing.warm` has one that does at once."""
     admin_key: str = ADMIN_KEY
     api_key: str = API_KEY
@@ -221,7 +225,7 @@ def running_server(
     environ: Mapping[str, str] | None = None,
     command: Sequence[str] = COMMAND,
     directory: Path | None = None,
-    begin: Callable[..., Process] = begin,
+    begin: Begin = begin,
 ) -> Generator[Server]:
     """Runs a server over a vault in `folder` for as long as the block lasts.
 
