@@ -25,11 +25,13 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.testing import shells
 from holdfast.testing.clocks import Watch
 from holdfast.testing.postgres import PostgresServer, find_base
+from holdfast.testing.servers import COMMAND, Begin, begin
+from holdfast.testing.warm import Warm, warm_process
 
 # No deadlines: a shared machine is slow at times, and that is not a bug in the code under test.
 # For the same reason slow generation of inputs is no error.
 settings.register_profile(
-    "dev", deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow]
+    "dev", deadline=None, max_examples=30, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.register_profile(
     "ci",
@@ -45,6 +47,12 @@ settings.load_profile(
 )
 
 MAY_STAY = shells.set_up()
+
+MOST_IN_A_FIRST_LINE = 120
+"""Bytes that a script may use to name its interpreter."""
+
+QUICK = {"unit", "contract"}
+"""Folders in which no file takes long."""
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -62,7 +70,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Marks what needs PostgreSQL, so that `-m "not postgres"` is the quick run."""
+    """Marks what needs PostgreSQL, so that `-m "not postgres"` is the quick run.
+
+    And lets the long files come first: whoever runs several processes would otherwise wait for the
+    last of them, which has a browser, or a crash at every step, all to itself.
+    """
+    items.sort(key=lambda item: QUICK.isdisjoint(item.path.parts), reverse=True)
     for item in items:
         if isinstance(item, pytest.Function) and "postgres" in item.fixturenames:
             item.add_marker(pytest.mark.postgres)
@@ -99,6 +112,29 @@ def tmp_path(request: pytest.FixtureRequest) -> Path:
     is_marked = request.node.get_closest_marker("in_memory") is not None
     path: Path = request.getfixturevalue("place_in_memory" if is_marked else "tmp_path")
     return path
+
+
+@pytest.fixture(scope="session")
+def loaded() -> Iterator[Warm | None]:
+    """A process that has loaded what commands need, where it can become them."""
+    is_nameable = " " not in sys.executable and len(sys.executable) < MOST_IN_A_FIRST_LINE
+    if MAY_STAY or sys.platform != "linux" or not is_nameable:
+        yield None
+        return
+    with tempfile.TemporaryDirectory() as folder, warm_process(Path(folder)) as warm:
+        yield warm
+
+
+@pytest.fixture(scope="session")
+def warm(loaded: Warm | None) -> tuple[str, ...]:
+    """What to type for `holdfast` where nothing is about how a process begins: it does at once."""
+    return COMMAND if loaded is None else loaded.command
+
+
+@pytest.fixture(scope="session")
+def at_once(loaded: Warm | None) -> Begin:
+    """What starts servers, likewise."""
+    return begin if loaded is None else loaded.begin
 
 
 @pytest.fixture

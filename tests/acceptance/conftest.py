@@ -8,16 +8,16 @@ import pytest
 
 import holdfast
 from holdfast.testing.postgres import PostgresServer
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 Either = tuple[Path, dict[str, str]]
 """A server's directory, and what its environment says of the database."""
 
 
 @pytest.fixture(scope="module")
-def server(home: Path) -> Iterator[Server]:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
     """A server on an empty vault, for the tests of one module."""
-    with running_server(home) as started:
+    with running_server(home, begin=at_once) as started:
         yield started
 
 

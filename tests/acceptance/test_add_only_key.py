@@ -19,7 +19,7 @@ import httpx
 import pytest
 
 import holdfast
-from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
+from holdfast.testing.servers import ADMIN_KEY, API_KEY, Begin, Server, running_server
 
 SNAPSHOTS = 4
 BODIES: list[dict[str, Any]] = [
@@ -96,9 +96,9 @@ def filled(world: World) -> World:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+def world(home: Path, at_once: Begin) -> Iterator[World]:
     with (
-        running_server(tmp_path_factory.mktemp("adding")) as server,
+        running_server(home, begin=at_once) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=30) as http,
     ):
         keys = f"/v1/workspaces/{server.workspace_id}/keys"

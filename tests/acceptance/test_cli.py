@@ -1,4 +1,8 @@
-"""`holdfast` as people start it: a program of its own, a directory, and what comes of it."""
+"""`holdfast` as people start it: a program of its own, a directory, and what comes of it.
+
+The commands of every day are processes of their own (`cold`), from their beginning to their end;
+where it is about what they say and do, they start at once (`warm`).
+"""
 
 import ctypes
 import gzip
@@ -49,7 +53,8 @@ class Done:
 class Session:
     """A user with a home, a vault and a project."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: tuple[str, ...] = COMMAND) -> None:
+        self.command = command
         self.home = folder / "home"
         self.vault = folder / "vault"
         self.project = folder / "project"
@@ -61,8 +66,10 @@ class Session:
 
     def __call__(self, *argv: str, **more: Any) -> Done:
         options: dict[str, Any] = {"cwd": self.project, "env": self.environ, **more}
+        # What a child gives up before it begins, it needs a beginning of its own for.
+        command = COMMAND if "preexec_fn" in more else self.command
         done = subprocess.run(
-            [*COMMAND, *argv], capture_output=True, stdin=subprocess.DEVNULL, check=False, **options
+            [*command, *argv], capture_output=True, stdin=subprocess.DEVNULL, check=False, **options
         )
         return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
 
@@ -85,14 +92,21 @@ class Session:
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Session:
-    return Session(tmp_path)
+def user(tmp_path: Path, warm: tuple[str, ...]) -> Session:
+    return Session(tmp_path, warm)
 
 
 @pytest.fixture
 def project(user: Session) -> Session:
     user.ok("init")
     return user
+
+
+@pytest.fixture
+def cold(project: Session) -> Session:
+    """The same, whose commands load what they need."""
+    project.command = COMMAND
+    return project
 
 
 def test_what_an_agent_remembers_goes_back_with_its_directory(
@@ -235,50 +249,50 @@ def test_a_log_finds_what_is_meant_and_says_how_much_changed(project: Session) -
         assert project("log", *wrong).code == 2
 
 
-def test_every_command_speaks_json(project: Session, tmp_path: Path) -> None:
-    first = project.ok("log", "--json").document["snapshots"][0]["snapshot_id"]
-    project.write("more.txt", "more")
-    status = project.ok("status", "--json").document
+def test_every_command_speaks_json(cold: Session, tmp_path: Path) -> None:
+    first = cold.ok("log", "--json").document["snapshots"][0]["snapshot_id"]
+    cold.write("more.txt", "more")
+    status = cold.ok("status", "--json").document
     assert status["is_dirty"]
     assert [change["path"] for change in status["changes"]] == ["more.txt"]
-    taken = project.ok("snapshot", "-m", "second", "--json").document
+    taken = cold.ok("snapshot", "-m", "second", "--json").document
     assert taken["snapshot_id"].startswith("snap-")
     assert taken["coverage"]["captured"] == 3
-    assert project.ok("init", "--json").document["is_new"] is False
-    assert project.ok("show", "latest", "--json").document["label"] == "second"
-    diff = project.ok("diff", first, "latest", "--json").document
+    assert cold.ok("init", "--json").document["is_new"] is False
+    assert cold.ok("show", "latest", "--json").document["label"] == "second"
+    diff = cold.ok("diff", first, "latest", "--json").document
     assert diff["changes"][0]["change"] == "added"
-    assert project.ok("pin", first, "--json").document["pinned"] is True
-    assert project.ok("unpin", first, "--json").document["pinned"] is False
-    assert project.ok("restore", first, "--dry-run", "--json").document["dry_run"] is True
-    assert project.ok("restore", first, "--json").document["verified"] is True
-    assert project.ok("undo", "--json").document["changes"][0]["path"] == "more.txt"
-    assert project.ok("redo", "--json").document["target_id"]
-    copy = project.ok("restore", first, "--to", str(tmp_path / "copy"), "--json").document
+    assert cold.ok("pin", first, "--json").document["pinned"] is True
+    assert cold.ok("unpin", first, "--json").document["pinned"] is False
+    assert cold.ok("restore", first, "--dry-run", "--json").document["dry_run"] is True
+    assert cold.ok("restore", first, "--json").document["verified"] is True
+    assert cold.ok("undo", "--json").document["changes"][0]["path"] == "more.txt"
+    assert cold.ok("redo", "--json").document["target_id"]
+    copy = cold.ok("restore", first, "--to", str(tmp_path / "copy"), "--json").document
     assert copy["to"]["path"] == str(tmp_path / "copy")
-    assert project.ok("run", "--json", "--", "true").document["exit_code"] == 0
-    assert project.ok("forget", "--dry-run", "--json").document["forgotten"] == []
-    assert project.ok("gc", "--json").document["damaged"] == []
-    assert project.ok("verify", "--json").document["ok"] is True
-    assert project.ok("du", "--json").document["largest_files"][0]["bytes"] > 0
-    checks = project.ok("doctor", "--json").document["checks"]
+    assert cold.ok("run", "--json", "--", "true").document["exit_code"] == 0
+    assert cold.ok("forget", "--dry-run", "--json").document["forgotten"] == []
+    assert cold.ok("gc", "--json").document["damaged"] == []
+    assert cold.ok("verify", "--json").document["ok"] is True
+    assert cold.ok("du", "--json").document["largest_files"][0]["bytes"] > 0
+    checks = cold.ok("doctor", "--json").document["checks"]
     assert {check["state"] for check in checks} <= {"ok", "warn"}
-    attached = project.ok("workspaces", "--json").document["workspaces"]
-    assert [each["path"] for each in attached] == [str(project.project)]
-    archive = project.ok("export", "../out.tar", "--json").document
+    attached = cold.ok("workspaces", "--json").document["workspaces"]
+    assert [each["path"] for each in attached] == [str(cold.project)]
+    archive = cold.ok("export", "../out.tar", "--json").document
     assert Path(archive["path"]).stat().st_size == archive["bytes"]
-    assert project.ok("version", "--json").document["version"]
-    assert project.ok("--version").out.startswith("holdfast ")
+    assert cold.ok("version", "--json").document["version"]
+    assert cold.ok("--version").out.startswith("holdfast ")
 
 
-def test_every_command_speaks_to_people(project: Session) -> None:
-    project.write("more.txt", "more")
+def test_every_command_speaks_to_people(cold: Session) -> None:
+    cold.write("more.txt", "more")
     for command in (
         *("status", "snapshot", "log", "show latest", "diff @-1 latest", "restore @-1", "undo"),
         *("redo", "pin @", "unpin @", "forget", "forget --keep-last 9 --dry-run", "gc", "verify"),
         *("du", "doctor", "workspaces", "export ../x.tar", "version", "--help", "init"),
     ):
-        done = project.ok(*command.split())
+        done = cold.ok(*command.split())
         assert done.out.strip(), command
         assert "\x1b" not in done.out, command
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.servers import COMMAND
 from holdfast.testing.shells import environment
 
 MANY = 1_050
@@ -17,14 +16,15 @@ MANY = 1_050
 class Project:
     """A directory with many files, of which a snapshot was taken, and what became of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: tuple[str, ...]) -> None:
+        self.command = command
         self.path = folder / "project"
         self.path.mkdir()
         self.environ = environment(folder, HOLDFAST_DATA=str(folder / "vault"))
 
     def __call__(self, *argv: str) -> str:
         done = subprocess.run(
-            [*COMMAND, *argv],
+            [*self.command, *argv],
             capture_output=True,
             cwd=self.path,
             env=self.environ,
@@ -40,8 +40,8 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
+def project(tmp_path: Path, warm: tuple[str, ...]) -> Project:
+    project = Project(tmp_path, warm)
     for number in range(MANY):
         project.write(f"many/{number:04}")
     project.write("z-changed", "old")

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from holdfast.testing.flips import flip_in_file
-from holdfast.testing.servers import COMMAND
 from holdfast.testing.shells import environment
 
 pytestmark = pytest.mark.in_memory
@@ -19,7 +18,8 @@ pytestmark = pytest.mark.in_memory
 class User:
     """Somebody with a vault, and two directories that hold the same."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: tuple[str, ...]) -> None:
+        self.command = command
         self.folder = folder
         self.environ = environment(folder, HOLDFAST_DATA=str(folder / "vault"))
         for name in ("one", "two"):
@@ -29,7 +29,7 @@ class User:
 
     def run(self, where: str, *argv: str) -> tuple[int, str, str]:
         done = subprocess.run(
-            [*COMMAND, *argv],
+            [*self.command, *argv],
             cwd=self.folder / where,
             env=self.environ,
             stdin=subprocess.DEVNULL,
@@ -53,8 +53,8 @@ class User:
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> User:
-    return User(tmp_path)
+def user(tmp_path: Path, warm: tuple[str, ...]) -> User:
+    return User(tmp_path, warm)
 
 
 def flip(path: Path) -> None:

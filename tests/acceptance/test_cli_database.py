@@ -15,9 +15,9 @@ pytestmark = pytest.mark.postgres
 
 
 @pytest.fixture
-def operator(tmp_path: Path, postgres_url: str) -> Session:
+def operator(tmp_path: Path, postgres_url: str, warm: tuple[str, ...]) -> Session:
     """Somebody with the environment of a server, whose vault holds something."""
-    user = Session(tmp_path)
+    user = Session(tmp_path, warm)
     data = tmp_path / "data"
     with holdfast.open(postgres_url, objects=data / "packs") as vault:
         served = vault.namespace("served")

@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.testing.servers import COMMAND
 from holdfast.testing.shells import environment
 
 pytestmark = pytest.mark.in_memory
@@ -21,7 +20,8 @@ COMMANDS = re.compile(r"`(holdfast [^`]*)`")
 class User:
     """A user with a project of two snapshots, and a file that is no text."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: tuple[str, ...]) -> None:
+        self.command = command
         self.folder, self.project = folder, folder / "project"
         self.project.mkdir()
         self.environ = environment(folder, HOLDFAST_DATA=str(folder / "vault"))
@@ -32,7 +32,7 @@ class User:
 
     def __call__(self, *argv: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [*COMMAND, *argv],
+            [*self.command, *argv],
             cwd=self.project,
             env=self.environ,
             capture_output=True,
@@ -54,10 +54,10 @@ class User:
 
 
 @pytest.fixture(scope="module")
-def user(home: Path) -> User:
+def user(home: Path, warm: tuple[str, ...]) -> User:
     folder = home / "hints"
     folder.mkdir()
-    return User(folder)
+    return User(folder, warm)
 
 
 TYPED = [
@@ -156,14 +156,16 @@ def test_a_name_that_is_nowhere_is_told_as_it_is_typed(user: User, flag: str) ->
     assert hint == "Names are from the directory that you are in; --path takes patterns, too."
 
 
-def test_a_binary_file_is_in_a_patch_with_its_size(tmp_path: Path) -> None:
-    user = User(tmp_path)
+def test_a_binary_file_is_in_a_patch_with_its_size(tmp_path: Path, warm: tuple[str, ...]) -> None:
+    user = User(tmp_path, warm)
     assert "GIT binary patch\nliteral 70\n" in user.ok("diff", "@-1", "@")
     assert "GIT binary patch\nliteral 0\n" in user.ok("diff", "@", "@-1")
 
 
-def test_what_was_imported_is_said_with_or_without_a_label(tmp_path: Path) -> None:
-    user = User(tmp_path)
+def test_what_was_imported_is_said_with_or_without_a_label(
+    tmp_path: Path, warm: tuple[str, ...]
+) -> None:
+    user = User(tmp_path, warm)
     user.ok("export", "../plain.tar", "@")
     user.ok("export", "../first.tar", "@-1")
     label = json.loads(user.ok("show", "@-1", "--json"))["label"]

@@ -7,7 +7,6 @@ directory.
 import os
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -25,16 +24,15 @@ FILES = {"readme.md": "hello\n", "src/app.py": "x = 1\n", "src/deep/a.txt": "a\n
 class Shell:
     """A user with a home, a vault of their own and a project at ~/work/shop."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: tuple[str, ...]) -> None:
         self.home = folder / "home"
         self.shop = self.home / "work" / "shop"
         for name, text in FILES.items():
             path = self.shop / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        self.environ = environment(
-            self.home, PATH=f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-        )
+        places = (str(Path(command[0]).parent), os.environ["PATH"])
+        self.environ = environment(self.home, PATH=os.pathsep.join(places))
 
     def __call__(self, script: str) -> Done:
         done = subprocess.run(
@@ -63,8 +61,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    made = Shell(tmp_path)
+def shell(tmp_path: Path, warm: tuple[str, ...]) -> Shell:
+    made = Shell(tmp_path, warm)
     made.ok("cd work/shop; holdfast init -q")
     return made
 

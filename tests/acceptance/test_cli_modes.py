@@ -11,8 +11,8 @@ pytestmark = pytest.mark.in_memory
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Session:
-    user = Session(tmp_path)
+def project(tmp_path: Path, warm: tuple[str, ...]) -> Session:
+    user = Session(tmp_path, warm)
     user.write("src/deep/a.txt", "a\n")
     (user.project / "empty").mkdir()
     user.ok("init")

@@ -8,8 +8,6 @@ from random import Random
 
 import pytest
 
-from holdfast.testing.servers import COMMAND
-
 from .test_cli import Session
 
 pytestmark = pytest.mark.in_memory
@@ -21,8 +19,8 @@ BINARY = Random(1).randbytes(3_000)
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Session:
-    return Session(tmp_path)
+def user(tmp_path: Path, warm: tuple[str, ...]) -> Session:
+    return Session(tmp_path, warm)
 
 
 def tree_of(folder: Path) -> Tree:
@@ -58,7 +56,7 @@ def put(folder: Path, tree: Tree) -> None:
 
 def patch_of(user: Session, *argv: str) -> bytes:
     return subprocess.run(
-        [*COMMAND, "diff", *argv],
+        [*user.command, "diff", *argv],
         cwd=user.project,
         env=user.environ,
         stdin=subprocess.DEVNULL,

@@ -20,8 +20,8 @@ FILES = {"f1": "one\n", "f2": "two\n", "f3": "three\n"}
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    made = Shell(tmp_path)
+def shell(tmp_path: Path, warm: tuple[str, ...]) -> Shell:
+    made = Shell(tmp_path, warm)
     made.ok("mkdir d && cd d && echo app > app.py && holdfast init -q")
     made.ok("mkdir g && cd g && echo one > f1 && echo two > f2 && echo three > f3")
     made.ok("cd g && holdfast init -q")

@@ -17,15 +17,15 @@ pytestmark = pytest.mark.in_memory
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    made = Shell(tmp_path)
+def shell(tmp_path: Path, warm: tuple[str, ...]) -> Shell:
+    made = Shell(tmp_path, warm)
     made.ok("cd work/shop; holdfast init -q")
     return made
 
 
 @pytest.fixture
-def user(tmp_path: Path) -> Session:
-    made = Session(tmp_path)
+def user(tmp_path: Path, warm: tuple[str, ...]) -> Session:
+    made = Session(tmp_path, warm)
     made.ok("init", "-q")
     return made
 

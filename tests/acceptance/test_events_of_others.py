@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.testing.servers import COMMAND, Server, running_server
+from holdfast.testing.servers import COMMAND, Begin, Server, running_server
 
 
 @pytest.fixture(scope="module")
-def server(either: tuple[Path, dict[str, str]]) -> Iterator[Server]:
+def server(either: tuple[Path, dict[str, str]], at_once: Begin) -> Iterator[Server]:
     folder, environ = either
-    with running_server(folder, environ=environ) as started:
+    with running_server(folder, environ=environ, begin=at_once) as started:
         yield started
 
 

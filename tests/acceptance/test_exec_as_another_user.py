@@ -57,8 +57,7 @@ def folder() -> Iterator[Path]:
 @pytest.mark.skipif(os.geteuid() != 0, reason="these tests are no root's, and run by themselves")
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="no sandbox: bwrap is not installed")
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("name", FILES)
-def test_commands_are_tested_as_another_user(folder: Path, name: str) -> None:
+def test_commands_are_tested_as_another_user(folder: Path) -> None:
     # By its path: the interpreter need not be this one, which may lie where root alone goes.
     path = os.pathsep.join(each for each in sys.path if each)
     environ = {**os.environ, "HOME": str(folder), "TMPDIR": str(folder), "PYTHONPATH": path}
@@ -67,7 +66,7 @@ def test_commands_are_tested_as_another_user(folder: Path, name: str) -> None:
         pytest.skip("there is no interpreter of this version that another user may start")
     line = [python, "-P", "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider"]
     done = subprocess.run(
-        [*line, "-m", "not slow", str(TESTS / name)],
+        [*line, "-m", "not slow", *(str(TESTS / name) for name in FILES)],
         cwd=TESTS.parent,
         env=environ,
         user=NOBODYS,

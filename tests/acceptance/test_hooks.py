@@ -24,7 +24,8 @@ Said = dict[str, Any]
 class Project:
     """A directory with hooks in it, and whoever works there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: tuple[str, ...]) -> None:
+        self.command = command
         self.directory, self.vault = folder / "project", folder / "vault"
         self.directory.mkdir()
         (self.directory / "README").write_text("read me\n")
@@ -34,7 +35,7 @@ class Project:
 
     def run(self, *words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [*COMMAND, *words],
+            [*self.command, *words],
             cwd=self.directory,
             env=self.environ,
             capture_output=True,
@@ -91,8 +92,8 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
-    made = Project(tmp_path)
+def project(tmp_path: Path, warm: tuple[str, ...]) -> Iterator[Project]:
+    made = Project(tmp_path, warm)
     yield made
     made.run("watch", "--stop")
 

@@ -10,7 +10,6 @@ import select
 import shutil
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -24,14 +23,14 @@ from holdfast.workspace import scan
 
 pytestmark = pytest.mark.in_memory
 
-COMMAND = str(Path(sys.executable).with_name("holdfast"))
 NOT_FOUND = 3
 
 
 class Shell:
     """Types commands in directories of one user."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: tuple[str, ...]) -> None:
+        self.command = command
         self.home = folder / "home"
         self.outer = folder / "outer"
         self.inner = self.outer / "in"
@@ -43,7 +42,7 @@ class Shell:
 
     def __call__(self, folder: Path, *argv: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [COMMAND, *argv],
+            [*self.command, *argv],
             cwd=folder,
             env=self.environ,
             capture_output=True,
@@ -65,8 +64,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    shell = Shell(tmp_path)
+def shell(tmp_path: Path, warm: tuple[str, ...]) -> Iterator[Shell]:
+    shell = Shell(tmp_path, warm)
     yield shell
     for folder in (shell.inner, shell.outer):
         if folder.is_dir():

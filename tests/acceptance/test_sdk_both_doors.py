@@ -37,7 +37,7 @@ from holdfast.model.traces import Level
 from holdfast.sdk.agent import Moment
 from holdfast.sdk.calls import Group
 from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 pytestmark = pytest.mark.in_memory
 
@@ -166,8 +166,9 @@ SECRETS_KEY = "a key of more than thirty-two characters"
 
 
 @pytest.fixture(scope="module")
-def server(home: Path) -> Iterator[Server]:
-    with running_server(home, environ={"HOLDFAST_SECRETS_KEY": SECRETS_KEY}) as started:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    environ = {"HOLDFAST_SECRETS_KEY": SECRETS_KEY}
+    with running_server(home, environ=environ, begin=at_once) as started:
         yield started
 
 

@@ -19,7 +19,7 @@ import pytest
 
 import holdfast
 from holdfast import errors
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 PATIENCE_S = 20.0
 _NUMBERS = count(1)
@@ -47,9 +47,9 @@ class Side:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("operators")
-    with running_server(folder, environ={"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}) as started:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    environ = {"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}
+    with running_server(home, environ=environ, begin=at_once) as started:
         yield started
 
 

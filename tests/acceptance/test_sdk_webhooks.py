@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -20,7 +21,7 @@ from standardwebhooks import Webhook
 
 import holdfast
 from holdfast import errors, signing
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 PATIENCE_S = 20.0
 
@@ -70,9 +71,9 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("webhooks")
-    with running_server(folder, environ={"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}) as started:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    environ = {"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}
+    with running_server(home, environ=environ, begin=at_once) as started:
         yield started
 
 

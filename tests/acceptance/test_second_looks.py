@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -24,7 +25,7 @@ def test_a_batch_of_several_small_packs_is_kept_whole(tmp_path: Path) -> None:
     home = Home(tmp_path, inline_bytes=256 << 20)
     agent = home.vault.namespace("agent")
     words = [f"{number:08x}" * 64 for number in range(300)]
-    agent.files.write("large", "".join(f"{n * 2654435761 % 2**32:08x}" for n in range(12_000_000)))
+    agent.files.write("large", Random(1).randbytes(48_000_000).hex())
     agent.files.write_many((f"small/{n}", word) for n, word in enumerate(words))
     agent.snapshot()
     assert home.vault.verify().ok

@@ -25,7 +25,7 @@ from hypothesis.errors import Unsatisfiable
 from schemathesis import APIOperation, GenerationMode
 from schemathesis.checks import CHECKS, load_all_checks
 
-from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
+from holdfast.testing.servers import ADMIN_KEY, API_KEY, Begin, Server, running_server
 
 EXAMPLES = 3
 """Of each route, of those that fit and of those that do not."""
@@ -186,10 +186,12 @@ def is_destructive(method: str, path: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def fuzz(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fuzz]:
-    folder: Path = tmp_path_factory.mktemp("fuzz")
+def fuzz(home: Path, at_once: Begin) -> Iterator[Fuzz]:
     environ = {"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}
-    with running_server(folder, environ=environ) as server, closing(Fuzz(server)) as fuzzing:
+    with (
+        running_server(home, environ=environ, begin=at_once) as server,
+        closing(Fuzz(server)) as fuzzing,
+    ):
         yield fuzzing
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -20,7 +21,7 @@ import pytest
 
 import holdfast
 from holdfast.server.app import VERDICTS
-from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
+from holdfast.testing.servers import ADMIN_KEY, API_KEY, Begin, Server, running_server
 
 WAITING = {"/v1/auth/device/start", "/v1/auth/device/poll"}
 """For programs that have no key yet."""
@@ -348,11 +349,11 @@ def _is_required(body: dict[str, Any] | None) -> bool:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
-    folder = tmp_path_factory.mktemp("isolation")
+def world(home: Path, at_once: Begin) -> Iterator[World]:
+    folder = home / "isolation"
     environ = {"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1", "HOLDFAST_SECRETS_KEY": "k" * 32}
     with (
-        running_server(folder, environ=environ) as server,
+        running_server(folder, environ=environ, begin=at_once) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=30) as http,
     ):
         with holdfast.open(server.data) as vault:

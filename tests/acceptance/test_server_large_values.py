@@ -12,7 +12,7 @@ import pytest
 
 import holdfast
 from holdfast.server.counting import MOST_VALUES
-from holdfast.testing.servers import Server, most_awaited_s, running_server
+from holdfast.testing.servers import Begin, Server, most_awaited_s, running_server
 
 MIB = 1 << 20
 
@@ -25,8 +25,8 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc says what
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("large")) as running:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    with running_server(home, begin=at_once) as running:
         with holdfast.open(running.data) as vault:
             agent = vault.namespace("alice")
             agent.store.set("n", "long", b"x" * (33 * MIB))

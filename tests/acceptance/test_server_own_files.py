@@ -12,16 +12,16 @@ import httpx
 import pytest
 
 import holdfast
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 _NUMBERS = count(1)
 _HOSTILE = ["../up", "a/../b", "a//b", "./a", "a/.", "nul\0", "x" * 300, "a/" * 3000 + "b"]
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
     environ = {"HOLDFAST_MAX_UPLOAD_BYTES": str(4 << 20)}
-    with running_server(tmp_path_factory.mktemp("own-files"), environ=environ) as started:
+    with running_server(home, environ=environ, begin=at_once) as started:
         yield started
 
 

@@ -11,15 +11,15 @@ import httpx
 import pytest
 
 import holdfast
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 _NUMBERS = count(1)
 
 
 @pytest.fixture(scope="module")
-def server(either: tuple[Path, dict[str, str]]) -> Iterator[Server]:
+def server(either: tuple[Path, dict[str, str]], at_once: Begin) -> Iterator[Server]:
     folder, environ = either
-    with running_server(folder, environ=environ) as started:
+    with running_server(folder, environ=environ, begin=at_once) as started:
         yield started
 
 

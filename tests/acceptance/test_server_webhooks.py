@@ -22,7 +22,7 @@ import trove_sdk
 from standardwebhooks import Webhook
 
 from holdfast.signing import is_authentic
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 pytestmark = pytest.mark.in_memory
 
@@ -167,8 +167,8 @@ def admin(server: Server) -> Generator[Hooks]:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("webhooks"), environ=ENVIRON) as started:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    with running_server(home, environ=ENVIRON, begin=at_once) as started:
         yield started
 
 

@@ -29,24 +29,22 @@ import holdfast
 from holdfast import errors
 from holdfast.engine.namespace import Namespace
 from holdfast.testing.postgres import PostgresServer
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 _NUMBERS = count(1)
 
 
 @pytest.fixture(scope="module")
-def on_sqlite(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("sqlite")) as started:
+def on_sqlite(home: Path, at_once: Begin) -> Iterator[Server]:
+    with running_server(home / "sqlite", begin=at_once) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
-def on_postgres(
-    tmp_path_factory: pytest.TempPathFactory, postgres: PostgresServer
-) -> Iterator[Server]:
+def on_postgres(home: Path, at_once: Begin, postgres: PostgresServer) -> Iterator[Server]:
     name = postgres.create_database()
     environ = {"HOLDFAST_DATABASE_URL": postgres.dsn(name)}
-    with running_server(tmp_path_factory.mktemp("postgres"), environ=environ) as started:
+    with running_server(home / "postgres", environ=environ, begin=at_once) as started:
         yield started
     postgres.drop_database(name)
 

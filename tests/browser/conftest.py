@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 FLAGS = (
     "--no-sandbox",
@@ -58,8 +58,8 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def server(home: Path) -> Iterator[Server]:
-    with running_server(home) as started:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    with running_server(home, begin=at_once) as started:
         yield started
 
 

@@ -11,15 +11,16 @@ import httpx
 import pytest
 from trove_sdk import TroveClient
 
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 _NUMBERS = count(1)
 
 
 @pytest.fixture(scope="module")
-def server(home: Path) -> Iterator[Server]:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
     """A running server, shared by the tests of a module; receivers on loopback are allowed."""
-    with running_server(home, environ={"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}) as started:
+    environ = {"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}
+    with running_server(home, environ=environ, begin=at_once) as started:
         yield started
 
 

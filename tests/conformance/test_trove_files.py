@@ -14,7 +14,7 @@ import pytest
 from trove_sdk import TroveAuthError, TroveClient, TroveError, TroveNotFoundError
 
 import holdfast
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 MIB = 1 << 20
 UPLOAD_BYTES = 3 * MIB
@@ -23,17 +23,15 @@ LINKED = "linked"
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("files")
-    with holdfast.open(folder / "vault") as vault:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    with holdfast.open(home / "vault") as vault:
         files = vault.namespace(LINKED).files
         files.symlink("out", "/etc")
         files.symlink("passwd", "/etc/passwd")
         files.write(b"f\xe9e.txt", "latin")
         files.write(b"d\xff/inside", "x")
-    with running_server(
-        folder, environ={"HOLDFAST_MAX_UPLOAD_BYTES": str(UPLOAD_BYTES)}
-    ) as started:
+    environ = {"HOLDFAST_MAX_UPLOAD_BYTES": str(UPLOAD_BYTES)}
+    with running_server(home, environ=environ, begin=at_once) as started:
         yield started
 
 

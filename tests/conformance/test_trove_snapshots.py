@@ -3,21 +3,22 @@
 import asyncio
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from trove_sdk import AsyncTroveClient, TroveClient, TroveError, TroveNotFoundError
 
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 LARGEST = 2 << 20
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("snapshots")
-    with running_server(folder, environ={"HOLDFAST_MAX_SNAPSHOT_BYTES": str(LARGEST)}) as started:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    environ = {"HOLDFAST_MAX_SNAPSHOT_BYTES": str(LARGEST)}
+    with running_server(home, environ=environ, begin=at_once) as started:
         yield started
 
 

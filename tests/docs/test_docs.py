@@ -40,6 +40,7 @@ from holdfast_docs.blocks import (
     text_of,
 )
 from holdfast_docs.recordings import (
+    SCRIPT,
     Shell,
     Typed,
     follow,
@@ -64,6 +65,7 @@ from holdfast.cli.app import Parser, load
 from holdfast.cli.commands import COMMANDS
 from holdfast.cli.console import Console
 from holdfast.testing.sandboxes import why_none
+from holdfast.testing.servers import Begin
 
 pytestmark = pytest.mark.in_memory
 
@@ -127,7 +129,9 @@ WITH_CODE = [page for page in SHOWN if python_of(page)]
 @pytest.mark.parametrize(
     "page", [page for page in WITH_CODE if not needs_postgres(page)], ids=name_of
 )
-def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_runs(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at_once: Begin
+) -> None:
     for name in ("work", "home"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / "work")
@@ -138,7 +142,7 @@ def test_every_example_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monk
         if why_none() is not None:
             pytest.skip(why_none() or "")
         monkeypatch.setenv("HOLDFAST_EXEC", "1")
-    with served(page, tmp_path, "python") as variables:
+    with served(page, tmp_path, "python", begin=at_once) as variables:
         for name, value in variables.items():
             monkeypatch.setenv(name, value)
         run_page(page)
@@ -175,9 +179,13 @@ def shell(tmp_path: Path) -> Iterator[Shell]:
 
 
 @pytest.mark.parametrize("page", TYPED, ids=name_of)
-def test_every_recording_is_what_happens(page: Path, tmp_path: Path) -> None:
-    with served(page, tmp_path, *TYPED_KINDS) as variables:
-        shell = Shell(tmp_path, **variables)
+def test_every_recording_is_what_happens(
+    page: Path, tmp_path: Path, warm: tuple[str, ...], at_once: Begin
+) -> None:
+    # What newcomers type first begins as it does for them.
+    script = SCRIPT if page.parent.name == "tutorial" or page.parent == ROOT else Path(warm[0])
+    with served(page, tmp_path, *TYPED_KINDS, begin=at_once) as variables:
+        shell = Shell(tmp_path, script, **variables)
         if page.parent == EXAMPLES:
             (shell.cwd / "examples").symlink_to(EXAMPLES)
         try:

@@ -19,7 +19,7 @@ import pytest
 from holdfast.durable import keeping
 from holdfast.durable.store import open_store
 
-ROUNDS = int(os.environ.get("HOLDFAST_KILL_ROUNDS", "20")) // 2
+ROUNDS = int(os.environ.get("HOLDFAST_KILL_ROUNDS", "12")) // 2
 SEED = int(os.environ.get("HOLDFAST_KILL_SEED", "1"))
 TOGETHER = 7
 

@@ -29,7 +29,7 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import NamespaceNotFound, NothingToUndo
 from holdfast.testing.faults import find_litter
 
-ROUNDS = int(os.environ.get("HOLDFAST_KILL_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("HOLDFAST_KILL_ROUNDS", "8"))
 SEED = int(os.environ.get("HOLDFAST_KILL_SEED", "1"))
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
 

@@ -5,7 +5,6 @@ To take it for a vault that was never there would be to make a new one in its pl
 
 import json
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -16,7 +15,6 @@ import holdfast
 from holdfast.errors import CatalogLost
 from holdfast.testing.shells import environment
 
-COMMAND = str(Path(sys.executable).with_name("holdfast"))
 DAMAGED = 5
 NOISE = Random(1).randbytes(400_000)
 
@@ -24,7 +22,8 @@ NOISE = Random(1).randbytes(400_000)
 class Project:
     """A directory with a vault of its own, in which commands are typed."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: tuple[str, ...]) -> None:
+        self.command = command
         self.folder = folder / "project"
         self.vault = self.folder / ".holdfast"
         self.folder.mkdir()
@@ -33,7 +32,7 @@ class Project:
 
     def __call__(self, *argv: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [COMMAND, *argv],
+            [*self.command, *argv],
             cwd=self.folder,
             env=self.environ,
             capture_output=True,
@@ -44,8 +43,8 @@ class Project:
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
+def project(tmp_path: Path, warm: tuple[str, ...]) -> Project:
+    project = Project(tmp_path, warm)
     assert project("init", "--local").returncode == 0
     assert list(project.vault.rglob("*.pack"))
     return project

@@ -20,7 +20,6 @@ import holdfast
 from holdfast.errors import StorageFull, StorageReadOnly
 from holdfast.testing.shells import environment
 
-COMMAND = str(Path(sys.executable).with_name("holdfast"))
 MIB = 1 << 20
 
 KILLED = """
@@ -35,7 +34,8 @@ os.kill(os.getpid(), signal.SIGKILL)
 class Disk:
     """A small disk with a project and its vault on it, and commands that are typed there."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: tuple[str, ...]) -> None:
+        self.command = command
         self.root = folder / "disk"
         self.elsewhere = folder / "elsewhere"
         self.project = self.root / "project"
@@ -58,7 +58,7 @@ class Disk:
 
     def __call__(self, *argv: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [COMMAND, *argv],
+            [*self.command, *argv],
             cwd=self.project,
             env=self.environ,
             capture_output=True,
@@ -85,8 +85,8 @@ def free_bytes(folder: Path) -> int:
 
 
 @pytest.fixture
-def disk(tmp_path: Path) -> Iterator[Disk]:
-    disk = Disk(tmp_path)
+def disk(tmp_path: Path, warm: tuple[str, ...]) -> Iterator[Disk]:
+    disk = Disk(tmp_path, warm)
     if not disk.mount("-t", "tmpfs", "-o", "size=96m,mode=700", "tmpfs"):
         pytest.skip("this process may not mount a file system")
     try:

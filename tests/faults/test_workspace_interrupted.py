@@ -37,7 +37,8 @@ COUNT = 20
 
 
 class Place:
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: tuple[str, ...]) -> None:
+        self.command = command
         self.vault, self.project = folder / "vault", folder / "project"
         self.project.mkdir()
         for number in range(COUNT):
@@ -47,9 +48,9 @@ class Place:
     def __call__(
         self, *argv: str, how: int | None = None, program: str = PROGRAM
     ) -> subprocess.CompletedProcess[str]:
-        begin = ["-m", "holdfast.cli.main"] if how is None else ["-c", program, str(how)]
+        begun = self.command if how is None else (sys.executable, "-c", program, str(how))
         return subprocess.run(
-            [sys.executable, *begin, "-C", str(self.project), "--data", str(self.vault), *argv],
+            [*begun, "-C", str(self.project), "--data", str(self.vault), *argv],
             capture_output=True,
             text=True,
             check=False,
@@ -75,8 +76,8 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    made = Place(tmp_path)
+def place(tmp_path: Path, warm: tuple[str, ...]) -> Place:
+    made = Place(tmp_path, warm)
     made.ok("init", "-q")
     for number in range(COUNT):
         (made.project / f"{number:02}.txt").unlink()
@@ -170,9 +171,9 @@ def work_on(place: Place) -> dict[str, str]:
 
 
 @pytest.fixture
-def worked_on(tmp_path: Path) -> Place:
+def worked_on(tmp_path: Path, warm: tuple[str, ...]) -> Place:
     """A directory with a file that all snapshots have alike; everything else was deleted."""
-    made = Place(tmp_path)
+    made = Place(tmp_path, warm)
     (made.project / "same.txt").write_text("alike\n")
     (made.project / "left.txt").write_text("alike\n")
     made.ok("init", "-q")
@@ -295,8 +296,10 @@ def test_a_file_that_was_edited_while_it_is_half_way_is_kept_and_named(place: Pl
     assert place.files() == {}
 
 
-def test_a_file_in_the_place_of_a_folder_that_comes_back_is_kept_and_named(tmp_path: Path) -> None:
-    place = Place(tmp_path)
+def test_a_file_in_the_place_of_a_folder_that_comes_back_is_kept_and_named(
+    tmp_path: Path, warm: tuple[str, ...]
+) -> None:
+    place = Place(tmp_path, warm)
     place.ok("init", "-q")
     for number in range(COUNT):
         (place.project / f"{number:02}.txt").unlink()

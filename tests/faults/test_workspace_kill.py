@@ -37,7 +37,7 @@ from holdfast.errors import DriftFound, NothingToUndo, PathNotFound
 from holdfast.testing.faults import find_litter
 from holdfast.workspace import writing
 
-ROUNDS = int(os.environ.get("HOLDFAST_KILL_ROUNDS", "20"))
+ROUNDS = int(os.environ.get("HOLDFAST_KILL_ROUNDS", "8"))
 SEED = int(os.environ.get("HOLDFAST_KILL_SEED", "1"))
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0, grace=timedelta(0))
 KEPT = 40

@@ -129,6 +129,8 @@ def test_the_largest_body_of_any_form_is_decoded_in_a_tenth_of_a_second(
             except ValueError:  # What is beyond all floats.
                 break
             took.append(time.process_time() - start)
+            if took[-1] <= SLOWEST_S:
+                break  # What was slow once may have been kept waiting.
         if took and min(took) > SLOWEST_S:
             slow.append((min(took), text[:80], len(text)))
     assert not slow

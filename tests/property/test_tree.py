@@ -40,7 +40,7 @@ from holdfast.tree.split import natural_ends
 Contents = dict[bytes, bytes]
 Changes = dict[bytes, bytes | None]
 
-law = settings(max_examples=max(300, settings.default.max_examples if settings.default else 0))
+law = settings(max_examples=max(150, settings.default.max_examples if settings.default else 0))
 
 NUMBERED = [b"dir/file%05d" % number for number in range(40_000)]
 ONCE_CLOSING = [NUMBERED[end - 1] for end in natural_ends(NUMBERED, 0)]

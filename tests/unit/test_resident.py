@@ -482,7 +482,8 @@ def test_a_directory_has_one_door(directory: Path) -> None:
 def test_a_busy_server_is_not_waited_for_for_ever(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(thin, "GREETING_TIMEOUT_S", 0.05)
+    assert thin.connect.__kwdefaults__ == {"timeout_s": thin.GREETING_TIMEOUT_S}
+    monkeypatch.setitem(thin.connect.__kwdefaults__, "timeout_s", 0.05)
     door = Door(directory.parent / "vault/run", str(directory))
     assert thin.try_resident(["undo"]) is None
     # And when it has time again, there is nothing left of it to be done.

@@ -94,11 +94,11 @@ def lines_of(block: Block) -> Iterator[Typed]:
 class Shell:
     """A shell in an empty directory, of somebody who has never used holdfast before."""
 
-    def __init__(self, folder: Path, **environ: str) -> None:
+    def __init__(self, folder: Path, script: Path = SCRIPT, **environ: str) -> None:
         places = {name: folder / name for name in ("home", "work", "bin")}
         for place in places.values():
             place.mkdir()
-        put_programs(places["bin"])
+        put_programs(places["bin"], script)
         self.cwd = places["work"]
         self.environ = {
             "PATH": f"{places['bin']}{os.pathsep}{os.defpath}",
@@ -157,15 +157,15 @@ class Shell:
         self._process.communicate()
 
 
-def put_programs(folder: Path) -> None:
-    """Puts the environment's own `holdfast` and `python` on the PATH, and nothing else of it."""
+def put_programs(folder: Path, script: Path) -> None:
+    """Puts a script `holdfast` and the environment's own `python` on the PATH, and nothing else."""
     python = f'#!/bin/sh\nexec "{sys.executable}" "$@"\n'
     # Before the environment has been installed anew there is the module that the script calls.
     module = f'#!/bin/sh\nexec "{sys.executable}" -P -m holdfast.cli.main "$@"\n'
     for name, text in {"python": python, "holdfast": module}.items():
         program = folder / name
-        if name == "holdfast" and SCRIPT.exists():
-            program.symlink_to(SCRIPT)
+        if name == "holdfast" and script.exists():
+            program.symlink_to(script)
         else:
             program.write_text(text)
             program.chmod(0o755)

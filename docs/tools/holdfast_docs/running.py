@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from holdfast.testing.servers import running_server
+from holdfast.testing.servers import Begin, begin, running_server
 from holdfast_docs.blocks import Block, blocks_of
 
 SPEAKS: Final = re.compile(r"HOLDFAST_URL|Client\(|from_env\(")
@@ -105,14 +105,16 @@ def needs_server(page: Path, kinds: tuple[str, ...]) -> bool:
 
 
 @contextlib.contextmanager
-def served(page: Path, folder: Path, *kinds: str) -> Generator[dict[str, str]]:
+def served(
+    page: Path, folder: Path, *kinds: str, begin: Begin = begin
+) -> Generator[dict[str, str]]:
     """Yields the variables that say where a page's server is; none for a page that needs none."""
     if not needs_server(page, kinds):
         yield {}
         return
     # Webhooks of examples lead to this machine.
     environ = {"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}
-    with running_server(folder / "server", environ=environ) as server:
+    with running_server(folder / "server", environ=environ, begin=begin) as server:
         yield {
             "HOLDFAST_URL": server.url,
             "HOLDFAST_API_KEY": server.api_key,

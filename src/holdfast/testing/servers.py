@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import IO, Final, Protocol
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
@@ -40,6 +40,46 @@ _TOLD: Final = 4000
 """Characters of a log that an error repeats."""
 
 
+class Process(Protocol):
+    """What tests ask of a server's process."""
+
+    pid: int
+    stdout: IO[bytes] | None
+
+    def poll(self) -> int | None:
+        """Returns how it has ended; None while it goes on."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end, and returns how that was."""
+        ...
+
+    def send_signal(self, sig: int, /) -> None:
+        """Sends it a signal, unless it has ended."""
+        ...
+
+    def terminate(self) -> None:
+        """Asks it to end."""
+        ...
+
+    def kill(self) -> None:
+        """Ends it."""
+        ...
+
+
+Begin = Callable[..., Process]
+"""Starts a process of its own, whose output can be read: `begin`, or what does so at once."""
+
+
+def begin(
+    words: Sequence[str], *, stderr: IO[bytes], env: Mapping[str, str], cwd: Path | None
+) -> Process:
+    """Starts a process in a session of its own, whose output can be read."""
+    return subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=stderr, cwd=cwd, env=env, start_new_session=True
+    )
+
+
 @dataclass(kw_only=True)
 class Server:
     """A server that a test started."""
@@ -51,11 +91,13 @@ class Server:
     command: Sequence[str] = COMMAND
     directory: Path | None = None
     """Where it is started; where the test runs unless said otherwise."""
+    begin: Begin = begin
+    """What starts a process; `holdfast.testing.warm` has one that does at once."""
     admin_key: str = ADMIN_KEY
     api_key: str = API_KEY
     url: str = ""
     workspace_id: str = ""
-    process: "subprocess.Popen[bytes] | None" = None
+    process: Process | None = None
     port: int = 0
 
     def start(self) -> "Server":
@@ -69,13 +111,11 @@ class Server:
             **self.environ,
         }
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
+            self.process = self.begin(
                 [*self.command, "serve", *options, *self.arguments],
-                stdout=subprocess.PIPE,
                 stderr=log,
                 cwd=self.directory,
                 env=environ,
-                start_new_session=True,
             )
         self._read_address()
         self._wait_for_health()
@@ -185,11 +225,12 @@ def running_server(
     environ: Mapping[str, str] | None = None,
     command: Sequence[str] = COMMAND,
     directory: Path | None = None,
+    begin: Begin = begin,
 ) -> Generator[Server]:
     """Runs a server over a vault in `folder` for as long as the block lasts.
 
     `arguments` are more of `holdfast serve`; `environ` adds variables, such as
-    HOLDFAST_DATABASE_URL. It is started by `command` in `directory`.
+    HOLDFAST_DATABASE_URL. It is started by `command` in `directory`, or by `begin` at once.
     """
     folder.mkdir(parents=True, exist_ok=True)
     server = Server(
@@ -199,6 +240,7 @@ def running_server(
         environ=dict(environ or {}),
         command=command,
         directory=directory,
+        begin=begin,
     )
     try:
         yield server.start()

@@ -19,7 +19,7 @@ RUN: Final = "HOLDFAST_TESTS_RUN"
 
 _INHERITED: Final = ("PATH", "HOLDFAST_STAY", "XDG_RUNTIME_DIR", RUN)
 _PATIENCE_S: Final = 10.0
-_PROGRAMS: Final = (b"holdfast.cli.main", b"/bin/holdfast")
+_PROGRAMS: Final = (b"holdfast.cli.main", b"/bin/holdfast", b"holdfast.testing.warm")
 
 
 def set_up() -> bool:
