@@ -99,7 +99,8 @@ class Growth:
         # A file takes whole pages of a disk, whatever it holds.
         self._most_bytes = size + files * _PAGE + allowance.disk_bytes
         self._most_files = files + allowance.disk_files
-        self._free = _free(folder)
+        self._allowance = allowance
+        self._free = self._measured_at = _free(folder)
         self._not_before = 0.0
 
     def find_excess(self) -> Stopped | None:
@@ -108,17 +109,34 @@ class Growth:
         if free < LEAST_FREE_BYTES and free < self._free:
             return Stopped.DISK
         began = time.monotonic()
-        if began < self._not_before:
+        # As much as one command may write was written by somebody: it may have been this one.
+        is_urgent = free < self._measured_at - self._allowance.disk_bytes
+        if began < self._not_before and not is_urgent:
             return None
+        self._measured_at = free
         found = self.find_left()
         self._not_before = time.monotonic() + RESTING * (time.monotonic() - began)
         return found
 
     def find_left(self) -> Stopped | None:
         """Returns that there is too much in the folder, if there is, without a rest."""
+        return Stopped.DISK if self._is_over(times=1) else None
+
+    def is_far_over(self) -> bool:
+        """Says whether the folder has grown by more than twice what it may.
+
+        Few write as much between two looks. Holes of files can be of any length at once, and to
+        read them takes longer than any command may.
+        """
+        return self._is_over(times=2)
+
+    def _is_over(self, *, times: int) -> bool:
         size, files = measure(self._folder)
-        is_over = size > self._most_bytes or files > self._most_files
-        return Stopped.DISK if is_over else None
+        more = times - 1
+        return (
+            size > self._most_bytes + more * self._allowance.disk_bytes
+            or files > self._most_files + more * self._allowance.disk_files
+        )
 
 
 def _free(folder: str) -> int:

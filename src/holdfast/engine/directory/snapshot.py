@@ -32,6 +32,7 @@ from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.timeline.counting import count_files, count_folded
 from holdfast.engine.timeline.head import Mark, Move, advance, safety
+from holdfast.engine.timeline.snapshots import back_from, check_size
 from holdfast.entries import Directory as Folder
 from holdfast.entries import decode_entry
 from holdfast.errors import Damaged, NamespaceNotFound, Unavailable
@@ -67,6 +68,8 @@ def keep(
     is_torn: IsTorn | None = None,
     before: str | None = None,
     only_in: NamespaceId | None = None,
+    is_bounded: bool = False,
+    aside: str | None = None,
     progress: Progress,
 ) -> tuple[SnapshotInfo | None, Captured]:
     """Takes a snapshot of the directory; with `only_if_changed`, None if nothing differs.
@@ -76,7 +79,10 @@ def keep(
     `is_torn` says of what is in the directory whether the namespace's own takes its place: without
     it, what is half-way in raises `Unavailable`, and is nobody's version. `before` has the
     namespace's own state kept first, with that reason, where something in it is in no snapshot.
-    Where the namespace is not `only_in` any more, it is gone: raises `NamespaceNotFound`.
+    Where the namespace is not `only_in` any more, it is gone: raises `NamespaceNotFound`. Where it
+    `is_bounded`, what makes the namespace larger than a snapshot may be raises `TooLarge`. With
+    `aside`, a reason, what differs is in a snapshot and not in the head: returns the one after it,
+    which shows what was there before.
     """
     if is_torn is None:
         _check_whole(directory)
@@ -105,6 +111,8 @@ def keep(
             is_torn or nothing_torn,
             before,
             only_in,
+            is_bounded,
+            aside,
         )
         try:
             done, (root, namespace) = taking.advance()
@@ -151,6 +159,8 @@ class _Taking:
     is_torn: IsTorn
     before: str | None
     only_in: NamespaceId | None
+    is_bounded: bool
+    aside: str | None
 
     def advance(self) -> tuple[list[SnapshotInfo], OwnFiles]:
         """Appends it; returns also the files map that holds the directory, and whose it is."""
@@ -206,10 +216,15 @@ class _Taking:
                 counts=_count(folded, filled, marks),
             )
         )
+        if self.is_bounded and more.bytes > 0:
+            size = marks[-1].size
+            check_size(self.handle, transaction, folded.source, root_id, size=size)
+        if self.aside is not None and is_edited:
+            marks.append(back_from(self.handle, folded, marks[-1], reason=self.aside))
         is_changed = is_edited or folded.is_dirty
         return Move(
             marks=marks,
-            position=snapshot_id,
+            position=marks[-1].id,
             redo=() if is_changed and not self.keeps_redo else head.redo,
             result=result,
             # A file that is written meanwhile is kept first, and not left on top.
