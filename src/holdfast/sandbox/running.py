@@ -12,6 +12,7 @@ Promises:
    where there is a place for control groups, the kernel bounds it.
 """
 
+import fcntl
 import os
 import resource
 import selectors
@@ -44,6 +45,9 @@ _START_S: Final = 30.0
 _READ_BYTES: Final = 65536
 _SIGNALLED: Final = 128
 _KIBIBYTE: Final = 1024
+_SEALED: Final = (
+    fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
+)
 
 _GATE: Final = """
 hf_ready=$1 hf_gate=$2; cd -- "$3" || exit 1; shift 3
@@ -157,7 +161,7 @@ class _Started:
         life_out, life = lend(_pipe())
         # A file, and no pipe: bubblewrap would not survive that nobody reads there any more, and
         # leave what it has begun.
-        info = lend(_file(b""))
+        info = lend(_file())
         out, out_in = lend(_pipe())
         err, err_in = lend(_pipe())
         data = [lend(_file(each)) for each in (tools.filter_, users(user), groups(user))]
@@ -416,14 +420,19 @@ def _pipe() -> Generator[tuple[_Fd, _Fd]]:
 
 
 @contextmanager
-def _file(content: bytes) -> Generator[_Fd]:
-    """Lends a file without a name, from whose beginning something can be read."""
-    file = _Fd(os.memfd_create("holdfast-sandbox", os.MFD_CLOEXEC))
+def _file(content: bytes | None = None) -> Generator[_Fd]:
+    """Lends a file without a name, from whose beginning something can be read.
+
+    What has a content keeps it: whoever could write to it had memory that is counted nowhere.
+    """
+    file = _Fd(os.memfd_create("holdfast-sandbox", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
     try:
-        view = memoryview(content)
+        view = memoryview(content or b"")
         while view:
             view = view[os.write(file.fd, view) :]
         os.lseek(file.fd, 0, os.SEEK_SET)
+        if content is not None:
+            fcntl.fcntl(file.fd, fcntl.F_ADD_SEALS, _SEALED)
         yield file
     finally:
         file.close()
