@@ -341,6 +341,9 @@ class ExecSettings(NamedTuple):
     """A control group (cgroup v2) in which each command has one of its own."""
 
 
+NO_COMMANDS = ExecSettings()
+
+
 def runs_commands(environ: Mapping[str, str]) -> bool:
     """Says whether commands are turned on."""
     return environ.get(EXEC["is_on"]) == "1"
@@ -353,12 +356,11 @@ def exec_settings(environ: Mapping[str, str]) -> ExecSettings:
     anything by a bound that is misspelt, and who does is not let run with another in silence.
     """
     if not runs_commands(environ):
-        return ExecSettings()
-    usual = ExecSettings()
+        return NO_COMMANDS
 
     def number(field: str) -> int:
         said = environ.get(EXEC[field])
-        return _number(EXEC[field], said) if said else getattr(usual, field)
+        return _number(EXEC[field], said) if said else getattr(NO_COMMANDS, field)
 
     found = ExecSettings(
         is_on=True,

@@ -157,7 +157,7 @@ def test_nothing_of_ours_is_open_in_there(box: Box, secret: Path) -> None:
     assert "nobody's business" not in said
     # What it reads cannot grow in memory that nobody counts.
     for way in (">&0", "> /proc/self/fd/0", ">> /dev/stdin"):
-        end, said = box(f"head -c 1M /dev/zero {way}; wc -c < /proc/self/fd/0", stdin=b"read")
+        _, said = box(f"head -c 1M /dev/zero {way}; wc -c < /proc/self/fd/0", stdin=b"read")
         assert said.endswith("\n4\n"), (way, said)
 
 

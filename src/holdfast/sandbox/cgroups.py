@@ -25,7 +25,7 @@ _PREFIX: Final = "command"
 _NUMBERS: Final = itertools.count()
 
 _AROUND: Final = 4
-"""Processes that are not the command's: the keeper, what waits for our end, and bubblewrap's two."""
+"""Processes beside the command's: the keeper, what waits for our end, and bubblewrap's two."""
 
 _GONE_S: Final = 5.0
 _ASK_AGAIN_S: Final = 0.01

@@ -92,15 +92,16 @@ def _refuse_seen(*folders: str | Path) -> None:
         raise SandboxUnavailable(message)
 
 
-def _probe(groups: Groups | None) -> Tools:
+def _find_tools(groups: Groups | None) -> Tools:
+    """Returns what a sandbox would be made with; raises if something is not there."""
     if sys.platform != "linux":
         raise SandboxUnavailable("commands are run on Linux alone: bubblewrap is there")
     # Not by what this process was told: who sets that would choose what runs here.
     bwrap = shutil.which("bwrap", path=PATH)
     if bwrap is None:
         raise SandboxUnavailable("bubblewrap (`bwrap`) is not installed")
-    user, setpriv = find_user(_NUMBER), None
-    if user is not None:
+    setpriv = None
+    if find_user(_NUMBER) is not None:
         setpriv = shutil.which("setpriv", path=PATH)
         if setpriv is None:
             message = "`setpriv` of util-linux is not installed, without which root runs nothing"
@@ -115,7 +116,11 @@ def _probe(groups: Groups | None) -> Tools:
         raise SandboxUnavailable("this kernel does not say which processes a command has")
     if groups is not None:
         groups.prepare()
-    tools, said = Tools(bwrap, filter_, setpriv, groups), list[bytes]()
+    return Tools(bwrap, filter_, setpriv, groups)
+
+
+def _probe(groups: Groups | None) -> Tools:
+    tools, said, user = _find_tools(groups), list[bytes](), find_user(_NUMBER)
     with tempfile.TemporaryDirectory(prefix="holdfast-probe-") as folder:
         if user is not None:
             os.chown(folder, user, user)

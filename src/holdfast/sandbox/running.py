@@ -45,9 +45,7 @@ _START_S: Final = 30.0
 _READ_BYTES: Final = 65536
 _SIGNALLED: Final = 128
 _KIBIBYTE: Final = 1024
-_SEALED: Final = (
-    fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
-)
+_SEALED: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 _GATE: Final = """
 hf_ready=$1 hf_gate=$2; cd -- "$3" || exit 1; shift 3

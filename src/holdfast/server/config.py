@@ -84,7 +84,7 @@ class Config:
     console_hosts: tuple[str, ...] = ()
     """By what other names than those of this machine itself: `https://holdfast.example.com`."""
 
-    commands: settings.ExecSettings = settings.ExecSettings()
+    commands: settings.ExecSettings = settings.NO_COMMANDS
     """Whether it runs commands, in the sandbox, and how much one may take."""
 
     @property
