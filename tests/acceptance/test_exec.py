@@ -29,16 +29,32 @@ pytestmark = pytest.mark.skipif(why_none() is not None, reason=why_none() or "")
 ON = ExecSettings(is_on=True)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+SMALL = ON._replace(disk_bytes=4 << 20)
+"""Where a command may add little."""
+
+DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+def open_one(
+    request: pytest.FixtureRequest, tmp_path: Path, commands: ExecSettings
+) -> holdfast.Holdfast:
     if request.param == "sqlite":
-        opened = holdfast.open(tmp_path / "vault", commands=ON)
-    else:
-        # What a machine keeps for a database lies in the home of whoever runs it.
-        request.getfixturevalue("monkeypatch").setenv("HOME", str(tmp_path))
-        url = request.getfixturevalue("postgres_url")
-        opened = holdfast.open(url, objects=tmp_path / "packs", commands=ON)
-    with opened:
+        return holdfast.open(tmp_path / "vault", commands=commands)
+    # What a machine keeps for a database lies in the home of whoever runs it.
+    request.getfixturevalue("monkeypatch").setenv("HOME", str(tmp_path))
+    url = request.getfixturevalue("postgres_url")
+    return holdfast.open(url, objects=tmp_path / "packs", commands=commands)
+
+
+@pytest.fixture(params=DATABASES)
+def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    with open_one(request, tmp_path, ON) as opened:
+        yield opened
+
+
+@pytest.fixture(params=DATABASES)
+def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    with open_one(request, tmp_path, SMALL) as opened:
         yield opened
 
 
@@ -353,44 +369,39 @@ def test_what_cannot_be_asked_for_is_refused(
     assert local.namespaces() == []
 
 
-SMALL = ON._replace(disk_bytes=4 << 20)
-"""Where a command may add little."""
-
-
-def test_what_took_too_much_room_is_kept_aside(tmp_path: Path) -> None:
-    with holdfast.open(tmp_path / "vault", commands=SMALL) as vault:
-        agent = vault.namespace("alice")
-        agent.files.write("kept", "1")
-        begun = threading.Event()
-        done: list[holdfast.Executed] = []
-        running = threading.Thread(
-            target=lambda: done.append(
-                agent.exec(
-                    "echo go; until [ -f /tmp/never ]; do [ $SECONDS -ge 1 ] && break; done; "
-                    "echo 2 > kept; mkdir d; chmod 000 d; for i in {1..3}; do "
-                    "head -c 2M /dev/urandom > big$i; done",
-                    output=lambda *_: begun.set(),
-                )
+def test_what_took_too_much_room_is_kept_aside(small: holdfast.Holdfast) -> None:
+    agent = small.namespace("alice")
+    agent.files.write("kept", "1")
+    begun = threading.Event()
+    done: list[holdfast.Executed] = []
+    running = threading.Thread(
+        target=lambda: done.append(
+            agent.exec(
+                "echo go; until [ -f /tmp/never ]; do [ $SECONDS -ge 1 ] && break; done; "
+                "echo 2 > kept; mkdir d; chmod 000 d; for i in {1..3}; do "
+                "head -c 2M /dev/urandom > big$i; done",
+                output=lambda *_: begun.set(),
             )
         )
-        running.start()
-        assert begun.wait(30)
-        agent.files.write("beside", "theirs")
-        running.join()
-        (ended,) = done
-        assert (ended.stopped, ended.exit_code) == (Stopped.DISK, 128 + signal.SIGKILL)
-        # The namespace goes on as it was, with what others did to it; the attempt is kept.
-        assert {each: agent.files.read(each) for each in names(agent)} == {
-            "beside": b"theirs",
-            "kept": b"1",
-        }
-        assert not agent.is_dirty()
-        assert (ended.restored, ended.snapshot) == tuple(each.id for each in agent.timeline()[:2])
-        attempt = agent.at(str(ended.snapshot)).files
-        assert attempt.read("kept") == b"2\n"
-        assert attempt.stat("big1").size_bytes == 2 << 20
-        assert agent.exec("ls; cat kept").stdout == "beside\nkept\n1"
-        assert vault.verify().ok
+    )
+    running.start()
+    assert begun.wait(30)
+    agent.files.write("beside", "theirs")
+    running.join()
+    (ended,) = done
+    assert (ended.stopped, ended.exit_code) == (Stopped.DISK, 128 + signal.SIGKILL)
+    # The namespace goes on as it was, with what others did to it; the attempt is kept.
+    assert {each: agent.files.read(each) for each in names(agent)} == {
+        "beside": b"theirs",
+        "kept": b"1",
+    }
+    assert not agent.is_dirty()
+    assert (ended.restored, ended.snapshot) == tuple(each.id for each in agent.timeline()[:2])
+    attempt = agent.at(str(ended.snapshot)).files
+    assert attempt.read("kept") == b"2\n"
+    assert attempt.stat("big1").size_bytes == 2 << 20
+    assert agent.exec("ls; cat kept").stdout == "beside\nkept\n1"
+    assert small.verify().ok
 
 
 @pytest.mark.parametrize("wanted", [{"rollback_on_failure": True}, {"task": "fill"}])
