@@ -430,6 +430,20 @@ def test_far_too_much_is_not_read_and_not_kept(tmp_path: Path) -> None:
         assert agent.exec("ls").stdout == "kept\n"
 
 
+def test_folders_that_lie_too_deep_are_not_kept_and_block_nobody(local: holdfast.Holdfast) -> None:
+    agent = local.namespace("alice")
+    agent.files.write("kept", "1")
+    # Deeper than Python calls itself, and than a path can name.
+    nested = "p=$(printf 'dd/%.0s' {1..800}); for i in 1 2; do mkdir -p $p; cd $p; done"
+    for command in (f"{nested}; echo > f; chmod 000 . ..", "mkdir -p $(printf 'd/%.0s' {1..300})"):
+        with pytest.raises(TooLarge, match="too deep"):
+            agent.exec(command)
+        assert names(agent) == ["kept"]
+    assert agent.exec("mkdir -p $(printf 'd/%.0s' {1..200}); ls").stdout == "d\nkept\n"
+    local.delete_namespace("alice")
+    assert local.sweep_commands() == 1
+
+
 def test_the_limit_of_a_snapshot_holds_for_what_commands_leave(tmp_path: Path) -> None:
     limits = holdfast.Limits(snapshot_bytes=1 << 20)
     with holdfast.open(tmp_path / "vault", commands=ON, limits=limits) as vault:

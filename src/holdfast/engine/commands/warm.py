@@ -36,7 +36,7 @@ from holdfast.model.basics import Head, SnapshotInfo
 from holdfast.operations.snapshots import Note
 from holdfast.progress import no_progress
 from holdfast.sandbox.limits import Allowance
-from holdfast.sandbox.tallying import Growth
+from holdfast.sandbox.tallying import MOST_DEEP, Growth
 from holdfast.sandbox.users import find_user
 from holdfast.workspace.owning import hand_over
 
@@ -162,9 +162,13 @@ class Warm:
         with self._keeping():
             taken = self._workspace.capture(reason)
             if taken is not None and taken.is_partial:
-                # What it has closed to everybody is its own, and so are the modes.
+                # What it has closed to everybody is its own, and so are the modes. Nobody could
+                # measure it before.
                 self.place.open_all()
-                taken = self._workspace.capture(reason) or taken
+                if self._growth.find_left() is None:
+                    taken = self._workspace.capture(reason) or taken
+                else:
+                    self._begin_anew()
         return taken
 
     def set_aside(self, reason: str) -> SnapshotInfo | None:
@@ -177,8 +181,10 @@ class Warm:
         self.place.open_all()
         with self._keeping():
             if self._growth.is_far_over():
-                message = "the command left more than twice what one may add"
-                raise TooLarge(message)
+                raise TooLarge(
+                    "the command left more than twice what one may add, or folders that lie too "
+                    f"deep: {MOST_DEEP} within each other are enough"
+                )
             back = self._workspace.capture(reason, aside=ASIDE)
         # The next one finds the namespace as it is, and the disk is free of what was too much.
         self._begin_anew()
