@@ -74,7 +74,7 @@ class _Copy(Workspace):
                 only_if_changed=True,
                 before=BEFORE,
                 only_in=self._whose,
-                is_bounded=True,
+                checks_size=True,
                 aside=aside,
                 progress=no_progress,
             )

@@ -68,7 +68,7 @@ def keep(
     is_torn: IsTorn | None = None,
     before: str | None = None,
     only_in: NamespaceId | None = None,
-    is_bounded: bool = False,
+    checks_size: bool = False,
     aside: str | None = None,
     progress: Progress,
 ) -> tuple[SnapshotInfo | None, Captured]:
@@ -80,7 +80,7 @@ def keep(
     it, what is half-way in raises `Unavailable`, and is nobody's version. `before` has the
     namespace's own state kept first, with that reason, where something in it is in no snapshot.
     Where the namespace is not `only_in` any more, it is gone: raises `NamespaceNotFound`. Where it
-    `is_bounded`, what makes the namespace larger than a snapshot may be raises `TooLarge`. With
+    `checks_size`, what makes the namespace larger than a snapshot may be raises `TooLarge`. With
     `aside`, a reason, what differs is in a snapshot and not in the head: returns the one after it,
     which shows what was there before.
     """
@@ -111,7 +111,7 @@ def keep(
             is_torn or nothing_torn,
             before,
             only_in,
-            is_bounded,
+            checks_size,
             aside,
         )
         try:
@@ -159,7 +159,7 @@ class _Taking:
     is_torn: IsTorn
     before: str | None
     only_in: NamespaceId | None
-    is_bounded: bool
+    checks_size: bool
     aside: str | None
 
     def advance(self) -> tuple[list[SnapshotInfo], OwnFiles]:
@@ -216,7 +216,7 @@ class _Taking:
                 counts=_count(folded, filled, marks),
             )
         )
-        if self.is_bounded and more.bytes > 0:
+        if self.checks_size and more.bytes > 0:
             size = marks[-1].size
             check_size(self.handle, transaction, folded.source, root_id, size=size)
         if self.aside is not None and is_edited:
