@@ -1,8 +1,9 @@
 """One namespace under three hands at once: callers of its API, commands, a program in a directory.
 
 As a law, however they meet: what a hand wrote last to a path, and was told is kept, is in the head
-or on the timeline; a path that nobody has deleted is in the head, with what some hand wrote there
-last. When all have ended, the directory, a command and the namespace see the same.
+or on the timeline, unless it lay in the directory and was replaced there, by somebody who had it
+before them; a path that nobody has deleted is in the head, with what some hand wrote there last.
+When all have ended, the directory, a command and the namespace see the same.
 `bench/soak_commands.py` plays it for longer.
 """
 
@@ -64,6 +65,8 @@ class Hands:
             self.agent.files.write(path, text)
         self.directory = self.vault.workspace(self.tree, namespace="alice")
         self.directory.agree()
+        self.replaced: set[tuple[str, str]] = set()
+        """What lay in the directory when somebody replaced it there."""
 
     def close(self) -> None:
         self.directory.close()
@@ -86,6 +89,8 @@ class Hands:
 
     def directory_(self, path: str, text: str | None) -> None:
         place = self.tree / path
+        if place.exists():
+            self.replaced.add((path, place.read_text()))
         if text is None:
             place.unlink(missing_ok=True)
         else:
@@ -155,7 +160,7 @@ def _check(hands: Hands, plan: Plan) -> None:
     deleted = {step.path for steps in plan.values() for step in steps if step.deletes}
     for path in PATHS:
         wanted = {text for (_, each), text in last.items() if each == path}
-        lost = {text for text in wanted - {None} if (path, text) not in ever}
+        lost = {text for text in wanted - {None} if (path, text) not in ever | hands.replaced}
         assert not lost, (path, lost)
         if path not in deleted:
             assert head.get(path) in (wanted or {SEEDS.get(path)}), (path, head.get(path), wanted)

@@ -26,7 +26,7 @@ from typing import Final
 from holdfast.engine.directory.agreeing import Agreed
 from holdfast.engine.directory.attachments import Attachment, Attachments
 from holdfast.engine.directory.lending import Place, place_for
-from holdfast.engine.directory.snapshot import keep
+from holdfast.engine.directory.snapshot import Lent, keep
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import LimitExceeded, NamespaceNotFound, TooLarge, Unavailable
@@ -72,10 +72,7 @@ class _Copy(Workspace):
                 self._directory,
                 note,
                 only_if_changed=True,
-                before=BEFORE,
-                only_in=self._whose,
-                checks_size=True,
-                aside=aside,
+                lent=Lent(whose=self._whose, before=BEFORE, aside=aside),
                 progress=no_progress,
             )
         return taken
