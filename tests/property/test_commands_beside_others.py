@@ -102,7 +102,7 @@ class Hands:
         return self.files_of(self.agent)
 
     @staticmethod
-    def files_of(agent: "holdfast.Namespace") -> dict[str, str]:
+    def files_of(agent: "holdfast.Namespace | holdfast.Moment") -> dict[str, str]:
         found = agent.files.list("", recursive=True)
         return {
             each.path: agent.files.read(each.path).decode() for each in found if each.kind == "file"
