@@ -311,6 +311,21 @@ def read_logins(environ: Mapping[str, str]) -> Logins:
         return Logins(None, {}, is_readable=False)
 
 
+LONGEST_COMMAND_S = 3600
+"""No command may be allowed to run for longer."""
+
+EXEC = {
+    "is_on": "HOLDFAST_EXEC",
+    "has_network": "HOLDFAST_EXEC_NETWORK",
+    "seconds": "HOLDFAST_EXEC_SECONDS",
+    "memory_bytes": "HOLDFAST_EXEC_MEMORY_BYTES",
+    "processes": "HOLDFAST_EXEC_PROCESSES",
+    "disk_bytes": "HOLDFAST_EXEC_DISK_BYTES",
+    "cgroup": "HOLDFAST_EXEC_CGROUP",
+}
+"""Variables that say whether commands are run, and how much one may take."""
+
+
 class ExecSettings(NamedTuple):
     """Whether commands are run, and how much one may take."""
 
@@ -322,24 +337,59 @@ class ExecSettings(NamedTuple):
     memory_bytes: int = 1 << 30
     processes: int = 256
     disk_bytes: int = 2 << 30
+    cgroup: str | None = None
+    """A control group (cgroup v2) in which each command has one of its own."""
+
+
+NO_COMMANDS = ExecSettings()
+
+
+def runs_commands(environ: Mapping[str, str]) -> bool:
+    """Says whether commands are turned on."""
+    return environ.get(EXEC["is_on"]) == "1"
 
 
 def exec_settings(environ: Mapping[str, str]) -> ExecSettings:
-    """Returns what the environment says of commands; what is no number counts as not said."""
-    usual = ExecSettings()
+    """Returns what the environment says of commands; raises `ValueError` for what makes no sense.
 
-    def number(name: str, otherwise: int) -> int:
-        said = environ.get(name, "")
-        return int(said) if said.isascii() and said.isdecimal() and len(said) <= 18 else otherwise  # noqa: PLR2004 - what 64 bits hold
+    Where they are not turned on, nothing else of it is looked at: who runs none is not kept from
+    anything by a bound that is misspelt, and who does is not let run with another in silence.
+    """
+    if not runs_commands(environ):
+        return NO_COMMANDS
 
-    return ExecSettings(
-        is_on=environ.get("HOLDFAST_EXEC") == "1",
-        has_network=environ.get("HOLDFAST_EXEC_NETWORK") == "1",
-        seconds=number("HOLDFAST_EXEC_SECONDS", usual.seconds),
-        memory_bytes=number("HOLDFAST_EXEC_MEMORY_BYTES", usual.memory_bytes),
-        processes=number("HOLDFAST_EXEC_PROCESSES", usual.processes),
-        disk_bytes=number("HOLDFAST_EXEC_DISK_BYTES", usual.disk_bytes),
+    def number(field: str) -> int:
+        said = environ.get(EXEC[field])
+        return _number(EXEC[field], said) if said else getattr(NO_COMMANDS, field)
+
+    found = ExecSettings(
+        is_on=True,
+        has_network=environ.get(EXEC["has_network"]) == "1",
+        seconds=number("seconds"),
+        memory_bytes=number("memory_bytes"),
+        processes=number("processes"),
+        disk_bytes=number("disk_bytes"),
+        cgroup=environ.get(EXEC["cgroup"]) or None,
     )
+    if found.seconds > LONGEST_COMMAND_S:
+        message = f"{EXEC['seconds']} is at most {LONGEST_COMMAND_S}, not {found.seconds}"
+        raise ValueError(message)
+    return found
+
+
+def exec_environ(told: ExecSettings) -> dict[str, str]:
+    """Returns the variables that say of commands what is `told`."""
+    values = ((name, getattr(told, field)) for field, name in EXEC.items())
+    return {name: "1" if value is True else str(value or "") for name, value in values}
+
+
+def _number(name: str, said: str) -> int:
+    """Returns a whole number of 1 or more, such as 64 bits hold."""
+    is_number = said.isascii() and said.isdecimal() and len(said) <= 18  # noqa: PLR2004 - see above
+    if not is_number or int(said) < 1:
+        message = f"{name} is a whole number of 1 or more, not {said[:40]!r}"
+        raise ValueError(message)
+    return int(said)
 
 
 def secrets_key(environ: Mapping[str, str]) -> str | None:

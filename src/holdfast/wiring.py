@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -65,6 +65,7 @@ def open_vault(
     Whether commands are run, and what they may take, says `commands`; else the environment does.
     Secrets of others are encrypted with `secrets_key`; git remotes may be at `private_remotes`.
     """
+    told = commands or get_commands(process_environ())
     text = os.fspath(location)
     folder = None if text.startswith(POSTGRES_SCHEMES) else _to_folder(text)
     if folder is not None and has_lost_catalog(str(folder)):
@@ -91,11 +92,19 @@ def open_vault(
         hands_texts=hands_texts,
         unify=unify,
         salvage=find_packs,
-        commands=_commands(commands or exec_settings(process_environ()), folders),
+        commands=_commands(told, folders),
         secrets_key=secrets_key,
         private_remotes=private_remotes,
     )
     return Holdfast(context)
+
+
+def get_commands(environ: Mapping[str, str]) -> ExecSettings:
+    """Returns what the environment says of commands; raises `InvalidValue` for what is none."""
+    try:
+        return exec_settings(environ)
+    except ValueError as exc:
+        raise InvalidValue(str(exc)) from exc
 
 
 def _commands(told: ExecSettings, private: Sequence[Path]) -> Commands | None:
@@ -113,7 +122,7 @@ def _commands(told: ExecSettings, private: Sequence[Path]) -> Commands | None:
         disk_bytes=told.disk_bytes,
     )
     return SandboxedCommands(
-        Sandbox(*private),
+        Sandbox(*private, cgroup=told.cgroup),
         allowance=allowance,
         longest_s=told.seconds,
         has_network=told.has_network,

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ import holdfast
 from holdfast.engine.commands import warm
 from holdfast.engine.directory import lending
 from holdfast.engine.directory.lending import Place
-from holdfast.errors import Busy, InvalidValue, NotBuilt, QuotaExceeded
+from holdfast.errors import Busy, InvalidValue, NotBuilt, QuotaExceeded, TooLarge
 from holdfast.model.commands import Stopped
 from holdfast.sandbox.users import find_user
 from holdfast.settings import ExecSettings
@@ -29,16 +29,32 @@ pytestmark = pytest.mark.skipif(why_none() is not None, reason=why_none() or "")
 ON = ExecSettings(is_on=True)
 
 
-@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
-def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+SMALL = ON._replace(disk_bytes=4 << 20)
+"""Where a command may add little."""
+
+DATABASES = ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
+
+
+def open_one(
+    request: pytest.FixtureRequest, tmp_path: Path, commands: ExecSettings
+) -> holdfast.Holdfast:
     if request.param == "sqlite":
-        opened = holdfast.open(tmp_path / "vault", commands=ON)
-    else:
-        # What a machine keeps for a database lies in the home of whoever runs it.
-        request.getfixturevalue("monkeypatch").setenv("HOME", str(tmp_path))
-        url = request.getfixturevalue("postgres_url")
-        opened = holdfast.open(url, objects=tmp_path / "packs", commands=ON)
-    with opened:
+        return holdfast.open(tmp_path / "vault", commands=commands)
+    # What a machine keeps for a database lies in the home of whoever runs it.
+    request.getfixturevalue("monkeypatch").setenv("HOME", str(tmp_path))
+    url = request.getfixturevalue("postgres_url")
+    return holdfast.open(url, objects=tmp_path / "packs", commands=commands)
+
+
+@pytest.fixture(params=DATABASES)
+def vault(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    with open_one(request, tmp_path, ON) as opened:
+        yield opened
+
+
+@pytest.fixture(params=DATABASES)
+def small(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    with open_one(request, tmp_path, SMALL) as opened:
         yield opened
 
 
@@ -353,50 +369,132 @@ def test_what_cannot_be_asked_for_is_refused(
     assert local.namespaces() == []
 
 
-def test_nothing_vanishes_from_the_head_whoever_writes(
-    local: holdfast.Holdfast, tmp_path: Path
+def test_what_took_too_much_room_is_kept_aside(small: holdfast.Holdfast) -> None:
+    agent = small.namespace("alice")
+    agent.files.write("kept", "1")
+    begun = threading.Event()
+    done: list[holdfast.Executed] = []
+    running = threading.Thread(
+        target=lambda: done.append(
+            agent.exec(
+                "echo go; until [ -f /tmp/never ]; do [ $SECONDS -ge 1 ] && break; done; "
+                "echo 2 > kept; mkdir d; chmod 000 d; for i in {1..3}; do "
+                "head -c 2M /dev/urandom > big$i; done",
+                output=lambda *_: begun.set(),
+            )
+        )
+    )
+    running.start()
+    assert begun.wait(30)
+    agent.files.write("beside", "theirs")
+    running.join()
+    (ended,) = done
+    assert (ended.stopped, ended.exit_code) == (Stopped.DISK, 128 + signal.SIGKILL)
+    # The namespace goes on as it was, with what others did to it; the attempt is kept.
+    assert {each: agent.files.read(each) for each in names(agent)} == {
+        "beside": b"theirs",
+        "kept": b"1",
+    }
+    assert not agent.is_dirty()
+    assert (ended.restored, ended.snapshot) == tuple(each.id for each in agent.timeline()[:2])
+    attempt = agent.at(str(ended.snapshot)).files
+    assert attempt.read("kept") == b"2\n"
+    assert attempt.stat("big1").size_bytes == 2 << 20
+    assert agent.exec("ls; cat kept").stdout == "beside\nkept\n1"
+    assert small.verify().ok
+
+
+@pytest.mark.parametrize("wanted", [{"rollback_on_failure": True}, {"task": "fill"}])
+def test_a_task_that_took_too_much_room_is_aside_once(
+    tmp_path: Path, wanted: dict[str, Any]
 ) -> None:
-    tree = tmp_path / "tree"
-    tree.mkdir()
+    with holdfast.open(tmp_path / "vault", commands=SMALL) as vault:
+        agent = vault.namespace("alice")
+        agent.files.write("kept", "1")
+        done = agent.exec("rm kept; for i in {1..3}; do truncate -s 2M $i; done", **wanted)
+        assert done.stopped is Stopped.DISK
+        assert names(agent) == ["kept"]
+        assert agent.at(str(done.snapshot)).files.stat("1").size_bytes == 2 << 20
+        assert agent.at(str(done.restored)).files.read("kept") == b"1"
+        assert agent.tasks.list()[0].status.value == "failed"
+
+
+def test_far_too_much_is_not_read_and_not_kept(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "vault", commands=SMALL) as vault:
+        agent = vault.namespace("alice")
+        agent.files.write("kept", "1")
+        with pytest.raises(TooLarge, match="more than twice") as told:
+            agent.exec("for i in {1..9}; do truncate -s 4M $i; done; rm kept")
+        assert "Nothing of what the command did was kept" in told.value.hint
+        assert names(agent) == ["kept"]
+        assert agent.exec("ls").stdout == "kept\n"
+
+
+def test_folders_that_lie_too_deep_are_not_kept_and_block_nobody(local: holdfast.Holdfast) -> None:
     agent = local.namespace("alice")
-    agent.files.write("seed", "0")
-    directory = local.workspace(tree, namespace="alice")
-    written: set[str] = {"seed"}
-    failures: list[BaseException] = []
+    agent.files.write("kept", "1")
+    # Deeper than Python calls itself, and than a path can name.
+    nested = "p=$(printf 'dd/%.0s' {1..800}); for i in 1 2; do mkdir -p $p; cd $p; done"
+    for command in (f"{nested}; echo > f; chmod 000 . ..", "mkdir -p $(printf 'd/%.0s' {1..300})"):
+        with pytest.raises(TooLarge, match="too deep"):
+            agent.exec(command)
+        assert names(agent) == ["kept"]
+    assert agent.exec("mkdir -p $(printf 'd/%.0s' {1..200}); ls").stdout == "d\nkept\n"
+    local.delete_namespace("alice")
+    assert local.sweep_commands() == 1
 
-    def through_the_api(number: int) -> None:
-        agent.files.write(f"api/{number}", str(number))
-        written.add(f"api/{number}")
 
-    def by_a_command(number: int) -> None:
-        agent.exec(f"mkdir -p cmd; echo {number} > cmd/{number}")
-        written.add(f"cmd/{number}")
+def test_the_limit_of_a_snapshot_holds_for_what_commands_leave(tmp_path: Path) -> None:
+    limits = holdfast.Limits(snapshot_bytes=1 << 20)
+    with holdfast.open(tmp_path / "vault", commands=ON, limits=limits) as vault:
+        agent = vault.namespace("alice")
+        agent.files.write("kept", "1")
+        with pytest.raises(TooLarge, match="a snapshot may take"):
+            agent.exec("head -c 2M /dev/urandom > big")
+        assert agent.exec("ls; head -c 2M /dev/zero > light").stdout == "kept\n"
+        # What is too large already may become smaller.
+        agent.files.write("big", random.Random(1).randbytes(2 << 20))
+        agent.files.write("more", random.Random(2).randbytes(2 << 20))
+        agent.exec("rm more")
+        assert names(agent) == ["big", "kept", "light"]
 
-    def in_the_directory(number: int) -> None:
-        (tree / "own").mkdir(exist_ok=True)
-        (tree / "own" / str(number)).write_text(str(number))
-        directory.snapshot()
-        written.add(f"own/{number}")
 
-    def work(act: Callable[[int], None], seed: int) -> None:
-        pauses = random.Random(seed)
-        try:
-            for number in range(8):
-                act(number)
-                time.sleep(pauses.random() * 0.02)
-        except BaseException as exc:  # noqa: BLE001 - told below
-            failures.append(exc)
+def test_who_is_slow_to_listen_holds_up_nobody_else(local: holdfast.Holdfast) -> None:
+    agent, read = local.namespace("alice"), threading.Event()
+    done: list[holdfast.Executed] = []
 
-    acts = (through_the_api, by_a_command, in_the_directory)
-    threads = [threading.Thread(target=work, args=(act, n)) for n, act in enumerate(acts)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert set(names(agent)) == written
-    assert set(agent.exec("find . -type f -printf '%P\\n'").stdout.split()) == written
-    directory.agree()
-    assert {str(p.relative_to(tree)) for p in tree.rglob("*") if p.is_file()} == written
-    directory.close()
-    assert local.verify().ok
+    def slowly(_stream: str, _text: str) -> None:
+        assert read.wait(60)
+
+    command = "echo 1 > one; seq 100000; sleep 60"
+    running = threading.Thread(
+        target=lambda: done.append(agent.exec(command, timeout_s=0.5, output=slowly))
+    )
+    running.start()
+    try:
+        # One after the other: this one begins when that one has ended, in its time.
+        assert agent.exec("cat one").stdout in ("", "1\n")
+        until = time.monotonic() + 20
+        while not agent.files.exists("one") and time.monotonic() < until:
+            time.sleep(0.02)
+        assert agent.exec("cat one").stdout == "1\n"
+        assert done == []
+    finally:
+        read.set()
+        running.join()
+    assert (done[0].stopped, done[0].stdout.count("\n")) == (Stopped.TIME, 100_000)
+
+
+def test_who_fails_to_listen_ends_the_command_and_what_it_did_is_kept(
+    local: holdfast.Holdfast,
+) -> None:
+    agent = local.namespace("alice")
+
+    def fail(_stream: str, _text: str) -> None:
+        raise BrokenPipeError
+
+    began = time.monotonic()
+    with pytest.raises(BrokenPipeError):
+        agent.exec("echo 1 > one; echo said; sleep 60", output=fail)
+    assert time.monotonic() - began < 30
+    assert names(agent) == ["one"]

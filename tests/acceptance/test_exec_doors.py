@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import subprocess
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -84,6 +85,32 @@ def test_a_command_line_runs_it_on_a_copy_of_the_directory(
     assert "file of the namespace" in refused[1]
     without = {**environ, "HOLDFAST_EXEC": ""}
     assert "HOLDFAST_EXEC=1" in run("exec", "true", cwd=project, environ=without, code=1)[1]
+
+
+def test_who_does_not_read_what_it_says_does_not_keep_it_running(
+    project: Path, environ: dict[str, str]
+) -> None:
+    marker = f"unread-{os.getpid()}"
+    command = f"seq 200000; exec -a {marker} sleep 60"
+
+    def await_(*, runs: bool) -> None:
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            found = subprocess.run(["pgrep", "-f", f"^{marker} "], capture_output=True, check=False)
+            if bool(found.stdout) is runs:
+                return
+            time.sleep(0.02)
+        raise AssertionError(runs)
+
+    line = [*COMMAND, "exec", "-t", "2", command]
+    with subprocess.Popen(line, cwd=project, env=environ, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        await_(runs=True)
+        await_(runs=False)
+        # It is over, and what it said waits to be read.
+        assert process.poll() is None
+        assert process.stdout.read().count(b"\n") == 200_000
+    assert process.returncode == 137
 
 
 def test_a_terminal_does_not_obey_what_a_command_says(

@@ -14,8 +14,8 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from holdfast import AsyncClient, Client
-from holdfast.errors import InvalidValue, NotBuilt
+from holdfast import AdminClient, AsyncClient, Client
+from holdfast.errors import AddOnly, InvalidValue, NotBuilt
 from holdfast.model.commands import Stopped
 from holdfast.testing.sandboxes import why_none
 from holdfast.testing.servers import COMMAND, Server, running_server
@@ -162,31 +162,61 @@ def test_many_at_once_over_many_namespaces(served: Server) -> None:
 
 @needs_sandbox
 def test_a_server_that_is_killed_leaves_no_command(tmp_path: Path) -> None:
-    number = f"8{os.getpid()}"
+    number, places = f"8{os.getpid()}", [f"place-{each}" for each in range(4)]
     with running_server(tmp_path, environ=EXEC) as server:
-        begun = threading.Event()
+        begun = threading.Semaphore(0)
 
-        def run() -> None:
-            with client_of(server, "alice") as client, pytest.raises(Exception):  # noqa: B017, PT011 - whatever a broken connection is
+        def run(place: str) -> None:
+            with client_of(server, place) as client, pytest.raises(Exception):  # noqa: B017, PT011 - whatever a broken connection is
                 client.exec(
                     f"echo 1 > half; echo on; setsid sleep {number} & sleep {number}",
-                    output=lambda *_: begun.set(),
+                    output=lambda *_: begun.release(),
                 )
 
-        running = threading.Thread(target=run)
-        running.start()
-        assert begun.wait(30)
+        for place in places:
+            with client_of(server, place) as client:
+                client.exec("echo 1 > whole")
+        # One runs in each, and others wait for it.
+        running = [threading.Thread(target=run, args=(place,)) for place in places * 3]
+        for each in running[: len(places)]:
+            each.start()
+        assert all(begun.acquire(timeout=30) for _ in places)
+        for each in running[len(places) :]:
+            each.start()
         server.kill()
-        running.join()
+        for each in running:
+            each.join()
         await_none_left(number)
         server.start()
-        with client_of(server, "alice") as client:
-            assert client.exec("ls").stdout == "half\n"
+        for place in places:
+            with client_of(server, place) as client:
+                assert [each.path for each in client.files.list()] == ["whole"]
+                assert client.exec("ls").stdout == "half\nwhole\n"
         server.stop()
     done = subprocess.run(
         [*COMMAND, "verify", "--data", str(server.data)], capture_output=True, check=False
     )
     assert done.returncode == 0, done.stdout
+
+
+def test_a_key_that_only_adds_runs_commands_and_takes_no_history(served: Server) -> None:
+    with client_of(served, "added") as client:
+        client.files.write("kept", "1")
+        before = client.snapshot("before")
+        client.files.write("pending", "in no snapshot yet")
+    with AdminClient(served.admin_key, url=served.url) as operator:
+        key = operator.create_key("agent", namespace="added", add_only=True).api_key
+    with Client(key, url=served.url, namespace="added") as agent:
+        done = agent.exec("rm -rf ./*; ls -A", task="tidy")
+        assert (done.exit_code, done.stdout, agent.files.list()) == (0, "", [])
+        with pytest.raises(AddOnly):
+            agent.delete_snapshot(before.id)
+    with client_of(served, "added") as client:
+        # Nothing that was there is out of reach: what no snapshot had became one first.
+        client.restore(str(done.before))
+        assert client.files.read("pending") == b"in no snapshot yet"
+        client.restore(before.id)
+        assert [each.path for each in client.files.list()] == ["kept"]
 
 
 def test_a_server_without_it_runs_nothing(tmp_path: Path) -> None:

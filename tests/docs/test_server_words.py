@@ -11,6 +11,7 @@ from holdfast import server
 from holdfast.errors import HoldfastError
 from holdfast.server import failures, problems
 from holdfast.server.config import DATA, VARIABLES
+from holdfast.settings import EXEC
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 SERVING = (PAGES / "serving.md").read_text()
@@ -31,7 +32,7 @@ def codes_of_the_server() -> dict[str, int]:
     return found | {failures.INTERNAL: problems.FAULT}
 
 
-@pytest.mark.parametrize("name", [DATA, *(each.name for each in VARIABLES)])
+@pytest.mark.parametrize("name", [DATA, *(each.name for each in VARIABLES), *EXEC.values()])
 def test_every_variable_of_a_server_is_explained(name: str) -> None:
     assert re.search(rf"^\| .*`{name}`.* \|", SERVING, re.MULTILINE)
 
@@ -45,3 +46,15 @@ def test_there_are_codes_to_explain() -> None:
     assert {"authentication_failed": 401, "range_not_satisfiable": 416}.items() <= (
         codes_of_the_server().items()
     )
+
+
+def test_every_way_out_of_the_sandbox_is_tried_by_a_test() -> None:
+    root = Path(__file__).parents[2]
+    named = set(re.findall(r"`(test_\w+)`", (root / "SECURITY.md").read_text()))
+    there = {
+        name
+        for path in (root / "tests" / "acceptance").glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    assert named
+    assert named - there == set()

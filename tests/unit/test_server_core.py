@@ -27,6 +27,7 @@ from holdfast.server.rates import UNLIMITED, Rates, burst_of
 from holdfast.server.requests import Caller
 from holdfast.server.stopping import Stopping
 from holdfast.server.work.loops import Loops
+from holdfast.settings import ExecSettings
 
 # Settings
 
@@ -44,12 +45,43 @@ def test_a_worker_is_told_what_its_parent_was_told(tmp_path):
             "HOLDFAST_WEBHOOK_RETRIES": "0.5,2",
             "HOLDFAST_SESSION_TTL": "0",
             "HOLDFAST_KEEP_DELETED": "0",
+            "HOLDFAST_EXEC": "1",
+            "HOLDFAST_EXEC_SECONDS": "7",
         },
         data=str(tmp_path),
         port=1234,
         workers=3,
     )
     assert configure(to_environ(config)) == config
+    assert (config.commands.is_on, config.commands.seconds) == (True, 7)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("HOLDFAST_EXEC_SECONDS", "soon"),
+        ("HOLDFAST_EXEC_SECONDS", "3601"),
+        ("HOLDFAST_EXEC_MEMORY_BYTES", "1e9"),
+        ("HOLDFAST_EXEC_PROCESSES", "0"),
+        ("HOLDFAST_EXEC_PROCESSES", "-1"),
+        ("HOLDFAST_EXEC_DISK_BYTES", "9" * 19),
+        ("HOLDFAST_EXEC_DISK_BYTES", "²"),
+    ],
+)
+def test_a_bound_of_commands_that_makes_no_sense_is_refused_by_all_who_run_them(
+    name, value, tmp_path, monkeypatch
+):
+    given = {"HOLDFAST_EXEC": "1", name: value}
+    with pytest.raises(InvalidValue, match=name):
+        configure(given, data=str(tmp_path))
+    for each, said in given.items():
+        monkeypatch.setenv(each, said)
+    with pytest.raises(InvalidValue, match=name):
+        holdfast.open(tmp_path / "vault")
+    # Who runs none is not kept from anything by it.
+    monkeypatch.setenv("HOLDFAST_EXEC", "yes")
+    holdfast.open(tmp_path / "vault").close()
+    assert configure({name: value}, data=str(tmp_path)).commands == ExecSettings()
 
 
 def test_no_secret_is_told_to_a_worker(tmp_path):

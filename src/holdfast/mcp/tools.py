@@ -175,7 +175,8 @@ def exec_(subject: Subject, wanted: Exec) -> Answer:
     if done.stopped is not None:
         lines = [f"It was ended: it took more {done.stopped} than a command may."]
     if done.restored is not None:
-        lines.append("What it did was taken back.")
+        kept = "" if done.snapshot is None else f"; {safe(done.snapshot)} has it"
+        lines.append(f"What it did was taken back{kept}.")
     elif done.snapshot is not None:
         lines.append(f"What it has left is in {safe(done.snapshot)}; `undo` takes that back.")
     parts = [f"{name}:\n{text}" for name, text in _said_by(done) if text]

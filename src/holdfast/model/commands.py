@@ -45,7 +45,8 @@ class Executed(msgspec.Struct, frozen=True, kw_only=True):
     before: Annotated[SnapshotId | None, Named("before_snapshot_id")] = None
     """Of a task: what was there before it."""
     restored: Annotated[SnapshotId | None, Named("restored_snapshot_id")] = None
-    """Of a task that failed: the snapshot that shows that all of it was taken back."""
+    """Of a task that failed, or a command that took too much disk: the snapshot that shows that all
+    of it was taken back."""
 
     @property
     def is_ok(self) -> bool:

@@ -10,13 +10,14 @@ from holdfast.escaping import spaced
 from holdfast.model.commands import Executed, Hear, unheard
 from holdfast.operations.operation import Arguments, Operation, Work
 from holdfast.operations.snapshots import MAX_LABEL_CHARS, Label
+from holdfast.settings import LONGEST_COMMAND_S
 
 MAX_COMMAND_BYTES: Final = 100_000
 """A kernel hands a program no argument of more than 128 KiB."""
 
 MAX_STDIN_BYTES: Final = 1 << 20
 
-LONGEST_S: Final = 3600.0
+LONGEST_S: Final = float(LONGEST_COMMAND_S)
 
 
 class Command(Arguments):

@@ -56,7 +56,7 @@ USUAL_ID: Final = 1000
 _TO_CHANGE_USERS: Final = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 _GIVING_UP: Final = "--clear-groups --inh-caps=-all --ambient-caps=-all --bounding-set=-all"
 
-_SHARED_MEMORY_BYTES: Final = 64 << 20
+SHARED_MEMORY_BYTES: Final = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ def arguments(
         given += ["--perms", "0444", "--ro-bind-data", str(fd), place]
     # What is in memory counts for nobody: it has an end of its own, wherever it can be written to.
     given += ["--proc", "/proc", "--remount-ro", "/proc", "--dev", "/dev"]
-    given += [*_in_memory("/dev/shm", _SHARED_MEMORY_BYTES), "--remount-ro", "/dev"]  # noqa: S108 - in there
+    given += [*_in_memory("/dev/shm", SHARED_MEMORY_BYTES), "--remount-ro", "/dev"]  # noqa: S108 - in there
     for place in ("/tmp", HOME):  # noqa: S108 - of the command alone
         given += _in_memory(place, scratch_bytes)
     given += ["--bind", folder, WORKSPACE, "--remount-ro", "/", "--chdir", "/"]

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import SandboxUnavailable
+from holdfast.sandbox.cgroups import Groups
 from holdfast.sandbox.confining import PATH, USUAL_ID, WORKSPACE, is_seen
 from holdfast.sandbox.filtering import make_filter
 from holdfast.sandbox.limits import Allowance
@@ -59,10 +60,12 @@ class Sandbox:
     """Where commands are run. It is asked whether it holds before anything is.
 
     `private` are the folders that no command may see: where they lie among what all see, none runs.
+    Each command has a control group in `cgroup`, if that is said.
     """
 
-    def __init__(self, *private: Path) -> None:
+    def __init__(self, *private: Path, cgroup: str | None = None) -> None:
         self._private = private
+        self._groups = None if cgroup is None else Groups(Path(cgroup))
         self._guard = threading.Lock()
         self._found: Tools | None = None
 
@@ -79,7 +82,7 @@ class Sandbox:
     def _get(self) -> Tools:
         with self._guard:
             if self._found is None:
-                self._found = _probe()
+                self._found = _probe(self._groups)
             return self._found
 
 
@@ -89,15 +92,16 @@ def _refuse_seen(*folders: str | Path) -> None:
         raise SandboxUnavailable(message)
 
 
-def _probe() -> Tools:
+def _find_tools(groups: Groups | None) -> Tools:
+    """Returns what a sandbox would be made with; raises if something is not there."""
     if sys.platform != "linux":
         raise SandboxUnavailable("commands are run on Linux alone: bubblewrap is there")
     # Not by what this process was told: who sets that would choose what runs here.
     bwrap = shutil.which("bwrap", path=PATH)
     if bwrap is None:
         raise SandboxUnavailable("bubblewrap (`bwrap`) is not installed")
-    user, setpriv = find_user(_NUMBER), None
-    if user is not None:
+    setpriv = None
+    if find_user(_NUMBER) is not None:
         setpriv = shutil.which("setpriv", path=PATH)
         if setpriv is None:
             message = "`setpriv` of util-linux is not installed, without which root runs nothing"
@@ -110,7 +114,13 @@ def _probe() -> Tools:
         raise SandboxUnavailable("bash is not installed")
     if not Path("/proc/thread-self/children").exists():
         raise SandboxUnavailable("this kernel does not say which processes a command has")
-    tools, said = Tools(bwrap, filter_, setpriv), list[bytes]()
+    if groups is not None:
+        groups.prepare()
+    return Tools(bwrap, filter_, setpriv, groups)
+
+
+def _probe(groups: Groups | None) -> Tools:
+    tools, said, user = _find_tools(groups), list[bytes](), find_user(_NUMBER)
     with tempfile.TemporaryDirectory(prefix="holdfast-probe-") as folder:
         if user is not None:
             os.chown(folder, user, user)

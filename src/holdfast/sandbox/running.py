@@ -8,9 +8,11 @@ Promises:
    sandbox hears that this process is gone, and ends it (`_KEEPER`).
 2. Nothing runs outside of the sandbox: what did not say from within that it is ready was not run,
    and `SandboxUnavailable` says why.
-3. What it says is bounded, and so is what it takes: it is looked at every `LOOK_S` seconds.
+3. What it says is bounded, and so is what it takes: it is looked at every `LOOK_S` seconds, and
+   where there is a place for control groups, the kernel bounds it.
 """
 
+import fcntl
 import os
 import resource
 import selectors
@@ -26,6 +28,7 @@ import msgspec
 
 from holdfast.errors import SandboxUnavailable
 from holdfast.model.commands import Stopped
+from holdfast.sandbox.cgroups import Groups
 from holdfast.sandbox.confining import USUAL_ID, Become, arguments, groups, users
 from holdfast.sandbox.limits import Allowance
 from holdfast.sandbox.tallying import Growth, Processes, find_children
@@ -42,6 +45,7 @@ _START_S: Final = 30.0
 _READ_BYTES: Final = 65536
 _SIGNALLED: Final = 128
 _KIBIBYTE: Final = 1024
+_SEALED: Final = fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL
 
 _GATE: Final = """
 hf_ready=$1 hf_gate=$2; cd -- "$3" || exit 1; shift 3
@@ -103,6 +107,8 @@ class Tools:
     filter_: bytes
     setpriv: str | None
     """What gives up being root; None for whoever is not."""
+    groups: Groups | None = None
+    """Where the kernel bounds all processes of a command together; None without such a place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,12 +153,13 @@ class _Started:
         user = USUAL_ID if become is None else become.user
         allowance = order.allowance
         lend = stack.enter_context
+        self._group = None if tools.groups is None else lend(tools.groups.lend(allowance))
         ready, ready_in = lend(_pipe())
         gate_out, gate = lend(_pipe())
         life_out, life = lend(_pipe())
         # A file, and no pipe: bubblewrap would not survive that nobody reads there any more, and
         # leave what it has begun.
-        info = lend(_file(b""))
+        info = lend(_file())
         out, out_in = lend(_pipe())
         err, err_in = lend(_pipe())
         data = [lend(_file(each)) for each in (tools.filter_, users(user), groups(user))]
@@ -203,6 +210,13 @@ class _Started:
         # does not have in most containers. What was at 0 before stays there.
         with suppress(OSError):
             resource.prlimit(self._process.pid, resource.RLIMIT_CORE, _NO_CORE)
+        if self._group is not None:
+            try:
+                self._group.add(self._process.pid)
+            except OSError as exc:
+                self._give_up()
+                message = f"no command can be put into its control group: {exc.strerror}"
+                raise SandboxUnavailable(message) from exc
         os.write(self._life.fd, b"limited\n")
 
     def wait_until_ready(self) -> None:
@@ -239,7 +253,9 @@ class _Started:
         self._gate.close()
 
     def find_left(self) -> Stopped | None:
-        """Returns that a command that has ended left too much, if it did."""
+        """Returns what a command that has ended took or left too much of, if it did."""
+        if self._group is not None and self._group.ran_out_of_memory:
+            return Stopped.MEMORY
         return self._growth.find_left()
 
     def listen(self, hear: Hear, until: float, is_wanted: Callable[[], bool]) -> Stopped | None:
@@ -402,14 +418,19 @@ def _pipe() -> Generator[tuple[_Fd, _Fd]]:
 
 
 @contextmanager
-def _file(content: bytes) -> Generator[_Fd]:
-    """Lends a file without a name, from whose beginning something can be read."""
-    file = _Fd(os.memfd_create("holdfast-sandbox", os.MFD_CLOEXEC))
+def _file(content: bytes | None = None) -> Generator[_Fd]:
+    """Lends a file without a name, from whose beginning something can be read.
+
+    What has a content keeps it: whoever could write to it had memory that is counted nowhere.
+    """
+    file = _Fd(os.memfd_create("holdfast-sandbox", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING))
     try:
-        view = memoryview(content)
+        view = memoryview(content or b"")
         while view:
             view = view[os.write(file.fd, view) :]
         os.lseek(file.fd, 0, os.SEEK_SET)
+        if content is not None:
+            fcntl.fcntl(file.fd, fcntl.F_ADD_SEALS, _SEALED)
         yield file
     finally:
         file.close()

@@ -4,12 +4,14 @@ The kernel bounds what one process maps and how long one file becomes. What all 
 command take together it bounds only where a cgroup was given to us, so it is counted here: the
 processes below one are listed by the kernel, each with its memory; a folder is measured again and
 again, and once more when the command has ended. A file counts as what it takes of the disk or as
-long as it is, whichever is more: whoever keeps it reads its holes, too.
+long as it is, whichever is more: whoever keeps it reads its holes, too. Folders that are too deep
+count as more than there is.
 
 What was removed and is still open is in no folder, and goes with the command: where the disk runs
 full all the same, every command is ended.
 """
 
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -22,6 +24,12 @@ from holdfast.sandbox.limits import Allowance
 
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 _BLOCK: Final = 512
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_ENDLESS: Final = 1 << 62
+
+MOST_DEEP: Final = 256
+"""Folders within each other. Whoever follows them to the end holds one of our descriptors for each,
+and paths of more than 4 KiB no program can name."""
 
 RESTING: Final = 10
 """Measuring a folder takes at most one part of this many of the time."""
@@ -99,7 +107,8 @@ class Growth:
         # A file takes whole pages of a disk, whatever it holds.
         self._most_bytes = size + files * _PAGE + allowance.disk_bytes
         self._most_files = files + allowance.disk_files
-        self._free = _free(folder)
+        self._allowance = allowance
+        self._free = self._measured_at = _free(folder)
         self._not_before = 0.0
 
     def find_excess(self) -> Stopped | None:
@@ -108,17 +117,34 @@ class Growth:
         if free < LEAST_FREE_BYTES and free < self._free:
             return Stopped.DISK
         began = time.monotonic()
-        if began < self._not_before:
+        # As much as one command may write was written by somebody: it may have been this one.
+        is_urgent = free < self._measured_at - self._allowance.disk_bytes
+        if began < self._not_before and not is_urgent:
             return None
+        self._measured_at = free
         found = self.find_left()
         self._not_before = time.monotonic() + RESTING * (time.monotonic() - began)
         return found
 
     def find_left(self) -> Stopped | None:
         """Returns that there is too much in the folder, if there is, without a rest."""
+        return Stopped.DISK if self._is_over(times=1) else None
+
+    def is_far_over(self) -> bool:
+        """Says whether the folder has grown by more than twice what it may, or is too deep.
+
+        Few write as much between two looks. Holes of files can be of any length at once, and to
+        read them takes longer than any command may.
+        """
+        return self._is_over(times=2)
+
+    def _is_over(self, *, times: int) -> bool:
         size, files = measure(self._folder)
-        is_over = size > self._most_bytes or files > self._most_files
-        return Stopped.DISK if is_over else None
+        more = times - 1
+        return (
+            size > self._most_bytes + more * self._allowance.disk_bytes
+            or files > self._most_files + more * self._allowance.disk_files
+        )
 
 
 def _free(folder: str) -> int:
@@ -127,16 +153,42 @@ def _free(folder: str) -> int:
 
 
 def measure(folder: str) -> tuple[int, int]:
-    """Returns how many bytes a folder takes or holds, and how many files and folders it has."""
+    """Returns how many bytes a folder takes or holds, and how many files and folders it has.
+
+    Where folders lie too deep to be followed, there is no end to it.
+    """
     size = count = 0
-    waiting = [folder]
-    while waiting:
-        with suppress(OSError), os.scandir(waiting.pop()) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    found = entry.stat(follow_symlinks=False)
-                    size += max(found.st_size, found.st_blocks * _BLOCK)
-                    count += 1
-                    if entry.is_dir(follow_symlinks=False):
-                        waiting.append(entry.path)
+    try:
+        root = os.open(folder, _FOLDER)
+    except OSError:
+        return size, count
+    try:
+        waiting = ["."]
+        while waiting:
+            place = waiting.pop()
+            if place.count("/") > MOST_DEEP:
+                return _ENDLESS, count
+            try:
+                fd = os.open(place, _FOLDER, dir_fd=root)
+            except OSError as exc:
+                if exc.errno == errno.ENAMETOOLONG:
+                    return _ENDLESS, count
+                continue
+            try:
+                for entry in _iter_in(fd):
+                    with suppress(OSError):
+                        found = entry.stat(follow_symlinks=False)
+                        size += max(found.st_size, found.st_blocks * _BLOCK)
+                        count += 1
+                        if entry.is_dir(follow_symlinks=False):
+                            waiting.append(f"{place}/{entry.name}")
+            finally:
+                os.close(fd)
+    finally:
+        os.close(root)
     return size, count
+
+
+def _iter_in(fd: int) -> "Iterator[os.DirEntry[str]]":
+    with suppress(OSError), os.scandir(fd) as entries:
+        yield from entries

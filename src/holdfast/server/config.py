@@ -12,8 +12,7 @@ from holdfast import settings
 from holdfast.engine.core.limits import GIB, MIB
 from holdfast.engine.tenancy.outbox import RETRIES_S
 from holdfast.errors import InvalidValue
-from holdfast.operations.commands import LONGEST_S
-from holdfast.wiring import POSTGRES_SCHEMES
+from holdfast.wiring import POSTGRES_SCHEMES, get_commands
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 7433
@@ -23,8 +22,6 @@ CENTURY_S: Final = 36_525 * 86_400
 LONGEST_GRACE_S: Final = 3600
 
 _HOST: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
-
-_EXEC: Final = settings.ExecSettings()
 
 DATA, ADMIN_KEY, API_KEY = "HOLDFAST_DATA", "HOLDFAST_ADMIN_KEY", "HOLDFAST_API_KEY"
 SECRETS_KEY: Final = settings.SECRETS_KEY
@@ -87,27 +84,8 @@ class Config:
     console_hosts: tuple[str, ...] = ()
     """By what other names than those of this machine itself: `https://holdfast.example.com`."""
 
-    exec: bool = False
-    """Whether it runs commands, in the sandbox."""
-    exec_network: bool = False
-    """Whether a command that asks for it has this machine's network."""
-    exec_seconds: int = _EXEC.seconds
-    exec_memory_bytes: int = _EXEC.memory_bytes
-    exec_processes: int = _EXEC.processes
-    exec_disk_bytes: int = _EXEC.disk_bytes
-    """How much one command may take."""
-
-    @property
-    def commands(self) -> settings.ExecSettings:
-        """What is said of commands."""
-        return settings.ExecSettings(
-            is_on=self.exec,
-            has_network=self.exec_network,
-            seconds=self.exec_seconds,
-            memory_bytes=self.exec_memory_bytes,
-            processes=self.exec_processes,
-            disk_bytes=self.exec_disk_bytes,
-        )
+    commands: settings.ExecSettings = settings.NO_COMMANDS
+    """Whether it runs commands, in the sandbox, and how much one may take."""
 
     @property
     def location(self) -> str:
@@ -145,6 +123,7 @@ def configure(environ: Mapping[str, str], **flags: object) -> Config:
         for each in VARIABLES
         if environ.get(each.name)
     }
+    values["commands"] = get_commands(environ)
     config = Config(data=Path(folder), **{**values, **given})  # pyright: ignore[reportArgumentType] - checked below
     return _checked(config)
 
@@ -160,6 +139,7 @@ def to_environ(config: Config) -> dict[str, str]:
         for each in VARIABLES
         if each.name not in (ADMIN_KEY, API_KEY)
     }
+    told |= settings.exec_environ(config.commands)
     told[DATA] = str(config.data.absolute())
     return told
 
@@ -189,15 +169,7 @@ def _checked(config: Config) -> Config:
         raise InvalidValue("HOLDFAST_VALIDATION_STATUS is 400 or 422")
     if config.prefix and not config.prefix.startswith("/"):
         raise InvalidValue("a prefix begins with a slash: /holdfast")
-    _check_commands(config.commands)
     return config
-
-
-def _check_commands(told: settings.ExecSettings) -> None:
-    least = min(told.seconds, told.memory_bytes, told.processes, told.disk_bytes)
-    if least < 1 or told.seconds > LONGEST_S:
-        message = f"what a command may take is 1 or more, and at most {LONGEST_S:g} seconds"
-        raise InvalidValue(message)
 
 
 def _seconds(name: str, given: str) -> tuple[float, ...]:
@@ -337,12 +309,6 @@ VARIABLES: Final = (
     Variable("console", "HOLDFAST_CONSOLE", _is_not_off, _shown_switch),
     Variable("directories", "HOLDFAST_DIRECTORIES", _is_on, _shown_if_on),
     Variable("logs_requests", "HOLDFAST_LOG_REQUESTS", _is_not_off, _shown_switch),
-    Variable("exec", "HOLDFAST_EXEC", _is_on, _shown_if_on),
-    Variable("exec_network", "HOLDFAST_EXEC_NETWORK", _is_on, _shown_if_on),
-    Variable("exec_seconds", "HOLDFAST_EXEC_SECONDS", _number),
-    Variable("exec_memory_bytes", "HOLDFAST_EXEC_MEMORY_BYTES", _number),
-    Variable("exec_processes", "HOLDFAST_EXEC_PROCESSES", _number),
-    Variable("exec_disk_bytes", "HOLDFAST_EXEC_DISK_BYTES", _number),
     Variable("console_hosts", "HOLDFAST_CONSOLE_HOSTS", _hosts, _shown_hosts),
 )
-"""All that the environment says to a server, but for where its data are."""
+"""All that the environment says to a server, but for where its data are, and of commands."""

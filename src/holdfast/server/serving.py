@@ -59,9 +59,9 @@ def serve(
         # Until the server has handlers of its own, and when it has stopped and raises the signal
         # once more: to be asked to stop and to do so is no failure.
         signal.signal(number, _leave)
-    if config.exec:
+    if config.commands.is_on:
         # Here, where somebody looks: not when an agent first asks for it.
-        Sandbox(config.data).check()
+        Sandbox(config.data, cgroup=config.commands.cgroup).check()
     listening = _listen(config)
     try:
         with open_vault(config) as vault:

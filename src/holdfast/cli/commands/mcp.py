@@ -11,7 +11,7 @@ from holdfast.errors import NamespaceNotFound
 from holdfast.escaping import escaped
 from holdfast.mcp.installing import AGENTS, Command, install, uninstall
 from holdfast.mcp.places import USUAL_PORT, Place, checked_place
-from holdfast.settings import DATABASE_URL, client_settings, exec_settings, is_url, mcp_token
+from holdfast.settings import DATABASE_URL, client_settings, is_url, mcp_token, runs_commands
 
 EXAMPLES: Final = """\
 examples:
@@ -142,7 +142,7 @@ def _serve(arguments: Namespace, console: Console) -> int:
         server = serving.build(
             subject,
             version=holdfast.__version__,
-            runs_commands=exec_settings(console.environ).is_on,
+            runs_commands=runs_commands(console.environ),
         )
         if place is None:
             if console.is_terminal:

@@ -3,17 +3,18 @@
 1. The directory of the namespace catches up with what was written through the namespace.
 2. The command runs in the sandbox, and in there alone.
 3. What it has left, well or not, becomes a snapshot, if it changed anything: `undo` takes it back.
-   What was written through the namespace and is in no snapshot becomes one before it.
+   What was written through the namespace and is in no snapshot becomes one before it. What took
+   more room than it may is in a snapshot, and not in the head.
 4. The journal says what was run, by whom, and how it ended.
 
 A crash leaves nothing running; what the command did by then is kept by the next one (`warm.py`).
 """
 
-import codecs
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypedDict
 
-from holdfast.engine.commands.warm import lend
+from holdfast.engine.commands.hearing import Said
+from holdfast.engine.commands.warm import Warm, lend
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.chain import append
 from holdfast.engine.journal.occurrences import shortened
@@ -21,8 +22,9 @@ from holdfast.engine.planes.commanding import Manner
 from holdfast.engine.planes.handle import Handle
 from holdfast.errors import InvalidValue
 from holdfast.escaping import spaced
+from holdfast.ids import SnapshotId
 from holdfast.model.basics import Head
-from holdfast.model.commands import Executed, Hear
+from holdfast.model.commands import Executed, Hear, Stopped
 from holdfast.model.traces import Trace
 from holdfast.operations.commands import Command
 from holdfast.operations.snapshots import MAX_TEXT_CHARS
@@ -62,8 +64,8 @@ class SandboxedCommands:
         handle.ensure()
         with handle.context.catalog.read() as transaction:
             head = handle.get_head(transaction)
-        said = _Said(hear)
-        with lend(handle, head.namespace_id) as warm:
+        said = Said(hear)
+        with said.handing_on(), lend(handle, head, allowance) as warm:
             warm.catch_up()
             order = Order(
                 command=_line(wanted.command, manner),
@@ -80,19 +82,20 @@ class SandboxedCommands:
             handle.context.begin_anew()
             manner.begins()
             with warm.place.in_use():
-                end = self._sandbox.run(order, said.hear, is_wanted=manner.is_wanted)
+                end = self._sandbox.run(
+                    order, said.take, is_wanted=lambda: said.is_heard and manner.is_wanted()
+                )
                 said.finish()
-                taken = warm.keep(_reason(wanted, end))
-        done = Executed(
-            exit_code=end.exit_code,
-            stdout=said.text("stdout"),
-            stderr=said.text("stderr"),
-            duration_ms=round(end.seconds * 1000),
-            stopped=end.stopped,
-            snapshot=None if taken is None else taken.id,
-            is_partial=taken is not None and taken.is_partial,
-        )
-        _note(handle.context, handle, head, wanted, done)
+                kept = _keep(warm, wanted, end)
+            done = Executed(
+                exit_code=end.exit_code,
+                stdout=said.text("stdout"),
+                stderr=said.text("stderr"),
+                duration_ms=round(end.seconds * 1000),
+                stopped=end.stopped,
+                **kept,
+            )
+            _note(handle.context, handle, head, wanted, done)
         return done
 
     def _allowed(self, wanted: Command) -> Allowance:
@@ -108,32 +111,21 @@ class SandboxedCommands:
         return replace(self._allowance, seconds=wanted.timeout_s)
 
 
-class _Said:
-    """What a command says: handed on as text while it runs, and kept."""
+class _Kept(TypedDict, total=False):
+    """Where what a command has left is, as `Executed` says it."""
 
-    def __init__(self, hear: Hear) -> None:
-        self._hear = hear
-        make = codecs.getincrementaldecoder("utf-8")
-        self._decoders = {name: make("replace") for name in ("stdout", "stderr")}
-        self._texts: dict[str, list[str]] = {name: [] for name in self._decoders}
+    snapshot: SnapshotId | None
+    is_partial: bool
+    restored: SnapshotId
 
-    def hear(self, stream: str, data: bytes) -> None:
-        """Takes the next piece."""
-        self._add(stream, self._decoders[stream].decode(data))
 
-    def finish(self) -> None:
-        """Says that nothing more comes."""
-        for stream, decoder in self._decoders.items():
-            self._add(stream, decoder.decode(b"", final=True))
-
-    def text(self, stream: str) -> str:
-        """Returns all of it."""
-        return "".join(self._texts[stream])
-
-    def _add(self, stream: str, text: str) -> None:
-        if text:
-            self._texts[stream].append(text)
-            self._hear(stream, text)
+def _keep(warm: Warm, wanted: Command, end: End) -> _Kept:
+    reason = _reason(wanted, end)
+    if end.stopped is Stopped.DISK:
+        back = warm.set_aside(reason)
+        return {} if back is None else {"snapshot": back.parent, "restored": back.id}
+    taken = warm.keep(reason)
+    return {} if taken is None else {"snapshot": taken.id, "is_partial": taken.is_partial}
 
 
 def _line(command: str, manner: Manner) -> list[str]:

@@ -7,6 +7,10 @@ when it ends. So a call costs what has changed, and not what there is.
 One command at a time: whoever holds the place (`directory/lending.py`). What one that was
 interrupted has left is kept as a snapshot of its own before the next one begins.
 
+What took more room than a command may is set aside: a snapshot has it, and the head goes on with
+what was there before, so that nothing is lost and no namespace is filled by what was stopped. Of
+what is far too much, or too much for a quota or a limit, nothing is kept, and the caller is told.
+
 Where the server is root, commands run as somebody else, to whom all that is in the directory is
 handed over before each of them. What was brought into it is; all else belongs to that user already,
 which is noted beside it, but for while somebody works on it.
@@ -22,20 +26,23 @@ from typing import Final
 from holdfast.engine.directory.agreeing import Agreed
 from holdfast.engine.directory.attachments import Attachment, Attachments
 from holdfast.engine.directory.lending import Place, place_for
-from holdfast.engine.directory.snapshot import keep
+from holdfast.engine.directory.snapshot import Lent, keep
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.workspace import Workspace
-from holdfast.errors import LimitExceeded, NamespaceNotFound, Unavailable
+from holdfast.errors import LimitExceeded, NamespaceNotFound, TooLarge, Unavailable
 from holdfast.errors.system import from_system
 from holdfast.ids import NamespaceId
-from holdfast.model.basics import SnapshotInfo
+from holdfast.model.basics import Head, SnapshotInfo
 from holdfast.operations.snapshots import Note
 from holdfast.progress import no_progress
+from holdfast.sandbox.limits import Allowance
+from holdfast.sandbox.tallying import MOST_DEEP, Growth
 from holdfast.sandbox.users import find_user
 from holdfast.workspace.owning import hand_over
 
 BEFORE: Final = "before a command"
 INTERRUPTED: Final = "what a command that was interrupted has left"
+ASIDE: Final = "what was there before a command that took too much room"
 
 _NOTHING_LEFT_OUT: Final = b""
 
@@ -53,8 +60,11 @@ class _Copy(Workspace):
         """The folders into which something was brought that is not the command's yet."""
         return self._directory.touched
 
-    def capture(self, reason: str) -> SnapshotInfo | None:
-        """Captures what differs; what the namespace had and no snapshot did is one before it."""
+    def capture(self, reason: str, *, aside: str | None = None) -> SnapshotInfo | None:
+        """Captures what differs; what the namespace had and no snapshot did is one before it.
+
+        With `aside`, a reason, the head does not go there: returns the snapshot after it.
+        """
         note = Note(reason=reason)
         with self._exclusive():
             taken, _ = keep(
@@ -62,8 +72,7 @@ class _Copy(Workspace):
                 self._directory,
                 note,
                 only_if_changed=True,
-                before=BEFORE,
-                only_in=self._whose,
+                lent=Lent(whose=self._whose, before=BEFORE, aside=aside),
                 progress=no_progress,
             )
         return taken
@@ -72,10 +81,14 @@ class _Copy(Workspace):
 class Warm:
     """The directory of one namespace, in the hands of whoever runs a command in it."""
 
-    def __init__(self, handle: Handle, place: Place, whose: NamespaceId, number: int) -> None:
-        self.place, self.number, self._handle, self._whose = place, number, handle, whose
-        self._user = find_user(number)
+    def __init__(self, handle: Handle, place: Place, head: Head, allowance: Allowance) -> None:
+        self.place, self._handle, self._whose = place, handle, head.namespace_id
+        self.number = _number_of(handle, head.namespace_id)
+        self._user = find_user(self.number)
         self._workspace = self._open()
+        self._growth = Growth(
+            str(place.files), allowance, size=head.size.bytes, files=head.size.entries
+        )
 
     def _open(self) -> _Copy:
         handle, place = self._handle, self.place
@@ -107,7 +120,9 @@ class Warm:
     def catch_up(self) -> None:
         """Brings in what was written through the namespace; keeps what was interrupted first."""
         if self.place.was_interrupted:
-            self.keep(INTERRUPTED)
+            self.place.open_up()
+            keep = self.keep if self._growth.find_left() is None else self.set_aside
+            keep(INTERRUPTED)
         try:
             self._workspace.agree()
             self.hand_over()
@@ -141,30 +156,58 @@ class Warm:
         Nor is anything of a namespace that is gone: raises `NamespaceNotFound`.
         """
         self.place.open_up()
-        try:
+        with self._keeping():
             taken = self._workspace.capture(reason)
             if taken is not None and taken.is_partial:
-                # What it has closed to everybody is its own, and so are the modes.
+                # What it has closed to everybody is its own, and so are the modes. Nobody could
+                # measure it before.
                 self.place.open_all()
-                taken = self._workspace.capture(reason) or taken
+                if self._growth.find_left() is None:
+                    taken = self._workspace.capture(reason) or taken
+                else:
+                    self._begin_anew()
+        return taken
+
+    def set_aside(self, reason: str) -> SnapshotInfo | None:
+        """Keeps what took too much room in a snapshot, and has the head go on without it.
+
+        Returns the snapshot after it, which shows what was there before; None if nothing differed.
+        Far too much is not kept, nor what there is no room for: raises `LimitExceeded`.
+        """
+        self.place.open_up()
+        self.place.open_all()
+        with self._keeping():
+            if self._growth.is_far_over():
+                raise TooLarge(
+                    "the command left more than twice what one may add, or folders that lie too "
+                    f"deep: {MOST_DEEP} within each other are enough"
+                )
+            back = self._workspace.capture(reason, aside=ASIDE)
+        # The next one finds the namespace as it is, and the disk is free of what was too much.
+        self._begin_anew()
+        return back
+
+    @contextmanager
+    def _keeping(self) -> Generator[None]:
+        try:
+            yield
         except NamespaceNotFound:
             self._workspace.close()
             self.place.clear()
             raise
         except LimitExceeded as exc:
             self._begin_anew()
-            exc.add_note("Nothing of what the command did was kept.")
+            exc.hint = f"Nothing of what the command did was kept. {exc.hint}"
             raise
-        return taken
 
 
 @contextmanager
-def lend(handle: Handle, namespace_id: NamespaceId) -> Generator[Warm]:
+def lend(handle: Handle, head: Head, allowance: Allowance) -> Generator[Warm]:
     """Lends the directory of a namespace to one command at a time; raises `Busy`."""
     try:
-        place = place_for(handle.context, handle.tenant_id, namespace_id, handle.name)
+        place = place_for(handle.context, handle.tenant_id, head.namespace_id, handle.name)
         with place.hold():
-            warm = Warm(handle, place, namespace_id, _number_of(handle, namespace_id))
+            warm = Warm(handle, place, head, allowance)
             try:
                 yield warm
             finally:

@@ -9,8 +9,6 @@ since files that were not on disk yet would be taken for what somebody has made 
 import fcntl
 import hashlib
 import os
-import shutil
-import stat
 import time
 from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +19,7 @@ from holdfast.engine.core.context import Context
 from holdfast.errors import Busy, InvalidValue
 from holdfast.errors.system import from_system
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.workspace.clearing import open_all, remove
 from holdfast.workspace.journal import boot_id
 
 PATIENCE_S: Final = 60.0
@@ -97,20 +96,20 @@ class Place:
 
     def open_all(self) -> None:
         """Lets all that is in it be read, whatever somebody has made of the modes."""
-        _open_up(self.files, also_files=True)
+        open_all(self.files)
 
     def clear(self) -> None:
         """Lets go of all that is in it."""
         for each in (self.files, self.state):
             if each.exists():
-                _remove(each)
+                remove(each)
         for noted in (self._in_use, self._owner):
             noted.unlink(missing_ok=True)
 
     def remove(self, *, patience_s: float | None = None) -> None:
         """Removes it, once nobody holds it; raises `Busy`."""
         with self.hold(patience_s=patience_s):
-            _remove(self.folder)
+            remove(self.folder)
 
     def is_idle(self, idle_s: float) -> bool:
         """Says whether nobody has used it for so long, and nothing in it is to be kept."""
@@ -187,21 +186,3 @@ def _name_of(context: Context, tenant_id: TenantId, number: NamespaceId, name: s
 
 def _digest(name: str) -> str:
     return hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
-
-
-def _remove(folder: Path) -> None:
-    """Removes a folder, though somebody has closed what is in it."""
-    _open_up(folder, also_files=False)
-    shutil.rmtree(folder)
-
-
-def _open_up(folder: Path, *, also_files: bool) -> None:
-    folder.chmod(folder.stat().st_mode | _PRIVATE)
-    for above, folders, files in os.walk(folder):
-        # From above: what is opened here is listed next.
-        for name in (*folders, *(files if also_files else ())):
-            path = Path(above, name)
-            mode = path.lstat().st_mode
-            wanted = _PRIVATE if stat.S_ISDIR(mode) else stat.S_IRUSR
-            if not stat.S_ISLNK(mode) and mode & wanted != wanted:
-                path.chmod(stat.S_IMODE(mode) | wanted)

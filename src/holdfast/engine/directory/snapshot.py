@@ -32,6 +32,7 @@ from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.timeline.counting import count_files, count_folded
 from holdfast.engine.timeline.head import Mark, Move, advance, safety
+from holdfast.engine.timeline.snapshots import back_from, check_size
 from holdfast.entries import Directory as Folder
 from holdfast.entries import decode_entry
 from holdfast.errors import Damaged, NamespaceNotFound, Unavailable
@@ -52,6 +53,22 @@ STANDING_IN: Final = 100
 """Snapshots that are looked at to find out what a root that is lost has named."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lent:
+    """What is true of a directory that is a copy of ours, lent to somebody who works in it.
+
+    What makes its namespace larger than a snapshot may be is refused with `TooLarge`.
+    """
+
+    whose: NamespaceId
+    """The namespace. Where that is another by now, it is gone: raises `NamespaceNotFound`."""
+    before: str
+    """Why the namespace's own state is kept first, where something in it is in no snapshot."""
+    aside: str | None = None
+    """Why what differs is in a snapshot and not in the head, which then shows what was there
+    before: that is the snapshot that `keep` returns."""
+
+
 def keep(
     handle: Handle,
     directory: Directory,
@@ -65,8 +82,7 @@ def keep(
     rereading: Rereading = Rereading.SOME,
     stood_at: ObjectId | None = None,
     is_torn: IsTorn | None = None,
-    before: str | None = None,
-    only_in: NamespaceId | None = None,
+    lent: Lent | None = None,
     progress: Progress,
 ) -> tuple[SnapshotInfo | None, Captured]:
     """Takes a snapshot of the directory; with `only_if_changed`, None if nothing differs.
@@ -74,9 +90,8 @@ def keep(
     `keeps_redo` leaves the way forward open: the snapshot is taken on the way to a redo. `stood_at`
     is the files map that both were when they last agreed, where the last look does not know;
     `is_torn` says of what is in the directory whether the namespace's own takes its place: without
-    it, what is half-way in raises `Unavailable`, and is nobody's version. `before` has the
-    namespace's own state kept first, with that reason, where something in it is in no snapshot.
-    Where the namespace is not `only_in` any more, it is gone: raises `NamespaceNotFound`.
+    it, what is half-way in raises `Unavailable`, and is nobody's version. `lent` is
+    what more is true of a directory that is a copy of ours.
     """
     if is_torn is None:
         _check_whole(directory)
@@ -103,8 +118,7 @@ def keep(
             keeps_redo,
             stood_at,
             is_torn or nothing_torn,
-            before,
-            only_in,
+            lent,
         )
         try:
             done, (root, namespace) = taking.advance()
@@ -149,8 +163,7 @@ class _Taking:
     keeps_redo: bool
     stood_at: ObjectId | None
     is_torn: IsTorn
-    before: str | None
-    only_in: NamespaceId | None
+    lent: Lent | None
 
     def advance(self) -> tuple[list[SnapshotInfo], OwnFiles]:
         """Appends it; returns also the files map that holds the directory, and whose it is."""
@@ -160,7 +173,7 @@ class _Taking:
         if self.stage.has_spilled:
             self.stage.seal()
             ahead = self.stage
-        creates = self.only_in is None
+        creates = self.lent is None
         return advance(self.handle, plan, creates=creates, stand_in=stand_in, ahead=ahead)
 
     def plan(
@@ -168,7 +181,7 @@ class _Taking:
     ) -> Move[OwnFiles]:
         """Returns the snapshots to append: the directory's, and before it what it replaces."""
         head, before = folded.head, folded.root.plane(Plane.FILES)
-        if self.only_in not in (None, head.namespace_id):
+        if self.lent is not None and self.lent.whose != head.namespace_id:
             raise NamespaceNotFound(self.handle.name)
         self.stage.pour_into(folded.stage)
         whose = head.namespace_id
@@ -206,10 +219,15 @@ class _Taking:
                 counts=_count(folded, filled, marks),
             )
         )
+        if self.lent is not None and more.bytes > 0:
+            size = marks[-1].size
+            check_size(self.handle, transaction, folded.source, root_id, size=size)
+        if self.lent is not None and self.lent.aside is not None and is_edited:
+            marks.append(back_from(self.handle, folded, marks[-1], reason=self.lent.aside))
         is_changed = is_edited or folded.is_dirty
         return Move(
             marks=marks,
-            position=snapshot_id,
+            position=marks[-1].id,
             redo=() if is_changed and not self.keeps_redo else head.redo,
             result=result,
             # A file that is written meanwhile is kept first, and not left on top.
@@ -223,8 +241,8 @@ class _Taking:
         And the directory as it is, where a crash may have left something that gives way itself.
         """
         marks: list[Mark] = []
-        if filled.gave_way or filled.is_blind or self.before is not None:
-            reason = self.before or "before the directory's files"
+        if filled.gave_way or filled.is_blind or self.lent is not None:
+            reason = "before the directory's files" if self.lent is None else self.lent.before
             kept = safety(self.handle, transaction, folded, reason=reason)
             marks += [kept] if kept is not None else []
         if filled.torn:

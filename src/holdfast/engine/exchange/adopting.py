@@ -29,11 +29,11 @@ from holdfast.engine.exchange.reach import Reach, Survey
 from holdfast.engine.exchange.receiving import unpack
 from holdfast.engine.files.fitting import check_tree
 from holdfast.engine.objects import content
-from holdfast.engine.pending.fold import Folded, lacking_at
+from holdfast.engine.pending.fold import Folded
 from holdfast.engine.planes.handle import Handle, dated
 from holdfast.engine.timeline.counting import count_folded
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing, safety
-from holdfast.engine.timeline.snapshots import check_size
+from holdfast.engine.timeline.snapshots import back_from, check_size
 from holdfast.entries import Blob, decode_entry
 from holdfast.errors import HeadMoved, InvalidValue, TooLarge
 from holdfast.ids import ObjectId
@@ -290,18 +290,6 @@ class _Committing:
         check_size(self._handle, transaction, folded.source, root_id, size=mark.size)
         marks.append(mark)
         if told.aside and root_id != folded.root_id:
-            marks.append(self._back(folded, mark))
+            reason = "after a directory was set aside"
+            marks.append(back_from(self._handle, folded, mark, reason=reason))
         return marks
-
-    def _back(self, folded: Folded, mark: Mark) -> Mark:
-        """Returns the snapshot that shows what was there before the directory was set aside."""
-        return Mark(
-            id=self._handle.context.ids.snapshot(),
-            kind=Kind.SNAPSHOT if mark.parent is None else Kind.RESTORE,
-            root=folded.root_id,
-            size=folded.size,
-            parent=mark.id,
-            target=mark.parent,
-            note=Note(reason="after a directory was set aside"),
-            lacking=lacking_at(folded),
-        )

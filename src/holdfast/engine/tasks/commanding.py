@@ -35,12 +35,14 @@ def execute(handle: Handle, wanted: Command, hear: Hear, manner: Manner = USUAL)
         ended.append(done := commands.run(handle, wanted, hear, manner))
         if not done.is_ok:
             raise _Failed(_why(done))
+    done = replace(ended[0], task_id=task.id, before=task.before.id)
+    if done.restored is not None:
+        # What took too much room is aside already, and nothing of it was left to take back.
+        return done
     after = task.after
     restored = None if task.rolled_back is None else task.rolled_back.snapshot
     return replace(
-        ended[0],
-        task_id=task.id,
-        before=task.before.id,
+        done,
         snapshot=None if after is None else after.id,
         restored=None if restored is None else restored.id,
     )

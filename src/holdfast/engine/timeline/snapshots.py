@@ -84,6 +84,20 @@ def take(
     return done[0]
 
 
+def back_from(handle: Handle, folded: Folded, mark: Mark, *, reason: str) -> Mark:
+    """Returns the snapshot that follows one that is set aside: it shows what was there before."""
+    return Mark(
+        id=handle.context.ids.snapshot(),
+        kind=Kind.SNAPSHOT if mark.parent is None else Kind.RESTORE,
+        root=folded.root_id,
+        size=folded.size,
+        parent=mark.id,
+        target=mark.parent,
+        note=Note(reason=reason),
+        lacking=lacking_at(folded),
+    )
+
+
 def taken(handle: Handle, wanted: TakeSnapshot) -> SnapshotInfo:
     """Takes a snapshot, as somebody asks for it."""
     return take(handle, wanted, expected=id_of(handle, wanted.expected))

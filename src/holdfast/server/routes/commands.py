@@ -3,11 +3,14 @@
 `{"stream": "stdout", "text": "…"}` for what it says, an empty line where nothing is said for a
 while, and in the end `{"result": {…}}`, without the texts that were sent before, or
 `{"error": {…}}`. A client that goes away takes its command with it.
+
+While it runs, a command has its tenant's share of threads, and its client time. What was said and
+not taken when it has ended is an answer as any other: it has to have room, and to be taken.
 """
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any, Final
 
@@ -23,9 +26,9 @@ from holdfast.server import idempotency
 from holdfast.server.asgi import LIVE
 from holdfast.server.doors import written
 from holdfast.server.failures import answer_to
-from holdfast.server.problems import Unfit
+from holdfast.server.problems import AnswersNotTaken, Unfit
 from holdfast.server.requests import Request
-from holdfast.server.responses import Stream
+from holdfast.server.responses import LARGE_BYTES, Stream
 from holdfast.server.routing import Route, post
 from holdfast.server.threads import Work, in_thread
 
@@ -52,8 +55,11 @@ async def run(request: Request, agent: Namespace, data: CommandRequest) -> Strea
     running = _Running(request, agent, asked)
     await running.begun()
     headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    request.scope[LIVE] = True
     return Stream(running.lines(), media_type=LINES, headers=headers)
+
+
+_Piece = tuple[str, str]
+"""What a command said, and on which of its streams."""
 
 
 class _Running:
@@ -61,12 +67,30 @@ class _Running:
 
     def __init__(self, request: Request, agent: Namespace, asked: Exec) -> None:
         self._request, self._agent = request, agent
-        self._loop, self._said = asyncio.get_running_loop(), asyncio.Queue[bytes | None]()
+        self._loop, self._said = asyncio.get_running_loop(), asyncio.Queue[_Piece | None]()
+        self._held = 0
         self._begun, self._is_gone = asyncio.Event(), threading.Event()
         manner = Manner(is_wanted=self._is_wanted, begins=partial(self._tell, self._begun.set))
         work = partial(run_as, agent, asked, manner, hear=self._hear)
-        self._task = asyncio.ensure_future(in_thread(work, work=Work.COMMANDS))
+        self._task = asyncio.ensure_future(self._run(work))
         self._task.add_done_callback(self._end)
+
+    async def _run(self, work: Callable[[], Executed]) -> Executed:
+        self._request.scope[LIVE] = True
+        try:
+            done = await in_thread(work, work=Work.COMMANDS)
+        finally:
+            del self._request.scope[LIVE]
+        # What it said waits here already, and need not be there twice.
+        done = msgspec.structs.replace(done, stdout="", stderr="")
+        if self._held > LARGE_BYTES:
+            try:
+                await self._request.taken.take_answer(self._held)
+            except AnswersNotTaken:
+                while not self._said.empty():
+                    self._said.get_nowait()
+                raise
+        return done
 
     async def begun(self) -> None:
         """Waits until the command runs; raises what kept it from that."""
@@ -83,12 +107,14 @@ class _Running:
         try:
             while True:
                 try:
-                    line = await asyncio.wait_for(self._said.get(), SILENT_S)
+                    said = await asyncio.wait_for(self._said.get(), SILENT_S)
                 except TimeoutError:
-                    line = b"\n"
-                if line is None:
+                    yield b"\n"
+                    continue
+                if said is None:
                     break
-                yield line
+                self._held -= len(said[1])
+                yield _line({"stream": said[0], "text": said[1]})
             yield self._last()
         finally:
             self._is_gone.set()
@@ -98,14 +124,17 @@ class _Running:
         if isinstance(error, Exception):
             failed = msgspec.json.decode(answer_to(self._request, error).body)
             return _line({"error": failed["error"]})
-        done: Executed = msgspec.structs.replace(self._task.result(), stdout="", stderr="")
-        return _line({"result": written(self._agent, done)})
+        return _line({"result": written(self._agent, self._task.result())})
 
     def _is_wanted(self) -> bool:
         return not self._is_gone.is_set()
 
     def _hear(self, stream: str, text: str) -> None:
-        self._tell(self._said.put_nowait, _line({"stream": stream, "text": text}))
+        self._tell(self._hold, (stream, text))
+
+    def _hold(self, said: "_Piece") -> None:
+        self._held += len(said[1])
+        self._said.put_nowait(said)
 
     def _tell(self, act: Any, *told: object) -> None:  # noqa: ANN401 - whatever is called
         self._loop.call_soon_threadsafe(act, *told)
