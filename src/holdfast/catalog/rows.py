@@ -460,7 +460,12 @@ TASK: Final = Record(
 )
 SCHEDULE: Final = Record("schedule", Schedule, without=["namespace"], sealed=True)
 GIT_BACKUP: Final = Record(
-    "gitbackup", GitBackup, without=["namespace"], sealed=True, loose=["claimed_until"]
+    "gitbackup",
+    GitBackup,
+    without=["namespace"],
+    sealed=True,
+    loose=["claimed_until"],
+    grows_after="withheld",
 )
 REPLY: Final = Record("reply", Reply)
 ERASURE: Final = Record("erasure", ErasureRow, sealed=True)

@@ -59,6 +59,8 @@ class GitBackup(msgspec.Struct, frozen=True, kw_only=True):
     pushed_commit: str | None = None
     withheld: int = 0
     """Files that stay here, by the rules: `.holdfast/withheld.json` in the copy names them."""
+    planes: list[str] = []
+    """What is in it beside files, as JSON: some of `store`, `sessions` and `memories`."""
 
     def __repr__(self) -> str:
         # Without the secret, encrypted or not: what is printed ends up in logs.
