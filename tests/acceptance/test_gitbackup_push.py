@@ -460,6 +460,32 @@ def test_a_namespace_that_is_erased_leaves_no_repository_behind(vault, sshd, bar
     assert repositories(vault) == []
 
 
+def test_what_is_erased_goes_from_here_and_is_never_pushed_again(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare, planes=["sessions"])
+    with agent.task("work"):
+        agent.sessions.create("bot", initial_state={"name": "Ann of the hill"}, session_id="s")
+        agent.files.write("a", "1")
+    run_all(vault)
+    agent.git.configure(sshd.url(bare))  # It is in the history still.
+    assert len(repositories(vault)) == 1
+    vault.erasures.session("agent", "s")
+    assert repositories(vault) == []
+    with agent.task("more"):
+        agent.files.write("a", "2")
+    run_all(vault)
+    # Not gone on from, and not overwritten: what is there is its owner's.
+    assert agent.git.get().last_error.startswith("remote_diverged")
+    git("-C", str(bare), "update-ref", "-d", "refs/heads/main")
+    agent.git.push()
+    run_all(vault)
+    assert agent.git.get().last_error is None
+    assert commits_in(bare) == len(agent.timeline())
+    assert "Ann of the hill" not in git("-C", str(bare), "log", "-p", "main")
+    (place,) = repositories(vault)
+    assert "Ann of the hill" not in git("-C", str(place), "log", "-p", "--all")
+
+
 def test_what_another_machine_erased_is_swept_here_within_the_hour(vault, sshd, bare):
     agent = vault.namespace("agent")
     set_up(agent, sshd, bare)

@@ -112,9 +112,11 @@ def test_a_copy_goes_over_https_and_its_password_is_nowhere(server, there, bare,
         refused = push(agent, server)
         said = "git_failed: git push failed: the remote did not accept the user and the password"
         assert refused.last_error == said
+        # With the repository that it is pushed from, and the configuration of that.
+        assert [*server.data.glob("git/*/*.git/config")]
+        places = [server.log.read_bytes(), bytes_in(server.data), bytes_in(bare)]
         agent.git.delete()
     told = f"{events}{answers}{refused}{refused.last_error}".encode()
-    places = [server.log.read_bytes(), bytes_in(server.data), bytes_in(bare)]
     everything = b"\n".join([*seen, *places, told])
     assert not [form for form in FORMS if form in everything]
 

@@ -79,6 +79,7 @@ class GitBackups(Part):
                 on_tasks=wanted.on_tasks,
                 every_s=every_s,
                 planes=planes,
+                had_planes=planes,
                 created_at=now,
                 next_at=now,
                 claimed_until=now,
@@ -250,6 +251,8 @@ def _continued(new: GitBackup, old: GitBackup | None) -> GitBackup:
             pushed_number=old.pushed_number,
             pushed_commit=old.pushed_commit,
             withheld=old.withheld,
+            had_planes=[each for each in PLANES if each in {*old.had_planes, *new.planes}],
+            era=old.era,
         )
     return new
 

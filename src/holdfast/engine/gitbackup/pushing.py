@@ -186,7 +186,7 @@ def _record(
         if head is None or row is None or row.id != seen.id:
             return False
         row = replace(row, claimed_until=now, tried_at=began)
-        is_elsewhere = (row.remote, row.branch) != (seen.remote, seen.branch)
+        is_elsewhere = (row.remote, row.branch, row.era) != (seen.remote, seen.branch, seen.era)
         if is_elsewhere or isinstance(error, Busy):
             # Of a worker that is still at it, it will be known what came of it.
             later = now + timedelta(seconds=0 if is_elsewhere else RETRIES[0])
