@@ -78,7 +78,8 @@ class PlanesBack:
         self._touched: set[bytes] = set()
         self._changes: dict[Plane, Changes] = {plane: {} for plane in FOLDERS}
         self._turn_bytes: dict[str, int] = {}
-        self._row_bytes = 0
+        self._row_bytes: dict[bytes, int] = {}
+        """What the rows of memories take that the last commit has."""
         self.roots: dict[Plane, ObjectId] = dict.fromkeys(FOLDERS, EMPTY_MAP)
 
     def take(self, step: Step, planes: Sequence[str], read: Read) -> None:
@@ -120,7 +121,7 @@ class PlanesBack:
         check_room(
             transaction,
             handle.tenant_id,
-            needed_bytes=needed + self._row_bytes,
+            needed_bytes=needed + sum(self._row_bytes.values()),
             limits=handle.context.limits,
             places=(handle.context.catalog,),
         )
@@ -151,9 +152,10 @@ class PlanesBack:
         limits = self._handle.context.limits
         row = parse_memory(_compact(data, step.path), limits, name=step.path)
         _check_name(step.path, memory_path(row.id))
-        self._keys[step.path] = Plane.MEMORIES, row.id.encode()
-        self._row_bytes += row.size_bytes
-        self._changes[Plane.MEMORIES][row.id.encode()] = entry_of_memory(self._stage, row)
+        key = row.id.encode()
+        self._keys[step.path] = Plane.MEMORIES, key
+        self._row_bytes[key] = row.size_bytes
+        self._changes[Plane.MEMORIES][key] = entry_of_memory(self._stage, row)
 
     def _take_of_session(self, step: Step, read: Read) -> None:
         folder = _folder_of(step.path)
@@ -182,6 +184,8 @@ class PlanesBack:
             plane, key = known
             # A name stands for one key: nothing else in this commit is of it.
             self._changes[plane][key] = None
+            if plane is Plane.MEMORIES:
+                del self._row_bytes[key]
         elif path.startswith(FOLDERS[Plane.SESSIONS] + b"/"):
             folder = _folder_of(path)
             session, number = self._sessions.get(folder), number_of(path)
