@@ -13,12 +13,14 @@ import statistics
 import subprocess
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import holdfast
 from holdfast.engine.gitbackup.exporting import export
-from holdfast.engine.gitbackup.places import opened_repository
 from holdfast.engine.gitbackup.rules import Rules
+from holdfast.git.program import Program
+from holdfast.git.repository import Repository
 from holdfast.testing.sshd import MISSING, PROGRAM, Sshd
 
 CHANGED = (0, 1, 10, 100, 1000)
@@ -50,13 +52,10 @@ def push(vault: holdfast.Holdfast, agent: holdfast.Namespace) -> float:
     return taken
 
 
-def commit(vault: holdfast.Holdfast, agent: holdfast.Namespace) -> float:
-    handle = agent._handle  # noqa: SLF001 - what a push does before it is sent
-    with vault._context.catalog.read() as transaction:  # noqa: SLF001 - likewise
-        namespace_id = handle.get_head(transaction).namespace_id
+def commit(bare: Path, agent: holdfast.Namespace) -> float:
     start = time.perf_counter()
-    with opened_repository(vault._context, namespace_id) as repository:  # noqa: SLF001 - likewise
-        export(handle, repository, branch="main", rules=Rules())
+    repository = Repository(Program(bare.parent), bare)
+    export(agent._handle, repository, branch="main", rules=Rules())  # noqa: SLF001 - what a push does before it is sent
     return time.perf_counter() - start
 
 
@@ -73,17 +72,17 @@ def measure(folder: Path, files: int, rounds: int) -> None:
         agent.snapshot()
         if PROGRAM is None:
             print(f"{MISSING}: commits alone")
-            take_turns(vault, agent, bare, files, rounds, bring=commit)
+            take_turns(agent, bare, files, rounds, bring=partial(commit, bare))
             return
         with Sshd(folder / "sshd") as sshd:
             made = agent.git.configure(sshd.url(bare), on_tasks=False)
             sshd.admit(made.public_key or "")
             agent.git.confirm_host(agent.git.host_keys()[0].fingerprint)
-            take_turns(vault, agent, bare, files, rounds, bring=push)
+            take_turns(agent, bare, files, rounds, bring=partial(push, vault))
 
 
-def take_turns(vault, agent, bare: Path, files: int, rounds: int, *, bring) -> None:  # noqa: ANN001 - of this file
-    print(f"first {files} files: {bring(vault, agent):.2f} s, {stored(bare) / 1e6:.1f} MB stored")
+def take_turns(agent, bare: Path, files: int, rounds: int, *, bring) -> None:  # noqa: ANN001 - of this file
+    print(f"first {files} files: {bring(agent):.2f} s, {stored(bare) / 1e6:.1f} MB stored")
     print(f"{'changed':>8} {'snapshot':>10} {'push':>10} {'sent':>10}")
     for count in CHANGED:
         taken, spent, sent = list[float](), list[float](), list[int]()
@@ -95,7 +94,7 @@ def take_turns(vault, agent, bare: Path, files: int, rounds: int, *, bring) -> N
             agent.snapshot()
             taken.append(time.perf_counter() - start)
             before = stored(bare)
-            spent.append(bring(vault, agent))
+            spent.append(bring(agent))
             sent.append(stored(bare) - before)
         took, pushed, grown = (statistics.median(values) for values in (taken, spent, sent))
         line = f"{count:>8} {took * 1e3:>7.1f} ms {pushed * 1e3:>7.0f} ms {grown / 1e3:>7.1f} kB"

@@ -7,8 +7,8 @@ of what is shown, `HOLDFAST_PAGER` or `PAGER` names what shows a long text. `HOL
 and `SUDO_UID` say whether a command may leave a process behind, `XDG_RUNTIME_DIR` how long;
 `DISPLAY` and `WAYLAND_DISPLAY` whether a browser can be opened. For clients of a server, those of
 `ClientSettings`; for agents that come over HTTP, `HOLDFAST_MCP_TOKEN`; `HOLDFAST_EXEC` and its like
-say whether commands are run, and how much one may take; for git backups, `HOLDFAST_SECRETS_KEY`.
-`GIT_*` variables mean nothing here.
+say whether commands are run, and how much one may take; for git backups, `HOLDFAST_SECRETS_KEY` and
+`HOLDFAST_GIT_CERTIFICATES`. `GIT_*` variables mean nothing here.
 
 Everything is a function of the mapping that is passed in, so that a process that stays can
 answer for callers with environments of their own. Imports next to nothing: whoever has to know
@@ -38,6 +38,9 @@ DATA, DATABASE_URL, OBJECTS_URL = (
 
 SECRETS_KEY = "HOLDFAST_SECRETS_KEY"
 """What the secrets of git backups are encrypted with."""
+
+GIT_CERTIFICATES = "HOLDFAST_GIT_CERTIFICATES"
+"""A file of the certificates by which git remotes are known over https."""
 
 PAGER = "HOLDFAST_PAGER"
 USUAL_PAGER = "less"
@@ -395,6 +398,11 @@ def _number(name: str, said: str) -> int:
 def secrets_key(environ: Mapping[str, str]) -> str | None:
     """Returns what the secrets of git backups are encrypted with."""
     return environ.get(SECRETS_KEY) or None
+
+
+def git_certificates(environ: Mapping[str, str]) -> str | None:
+    """Returns the file of certificates by which git remotes are known; None for the system's."""
+    return environ.get(GIT_CERTIFICATES) or None
 
 
 def mcp_token(environ: Mapping[str, str]) -> str | None:

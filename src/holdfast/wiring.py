@@ -57,13 +57,15 @@ def open_vault(
     commands: ExecSettings | None = None,
     secrets_key: str | None = None,
     private_remotes: bool = True,
+    git_certificates: str | os.PathLike[str] | None = None,
 ) -> Holdfast:
     """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere.
 
     With `embed`, memories are found by their meaning, too. With `hands_texts`, the parts of states
     and turns are JSON text (`msgspec.Raw`), for somebody who sends them on. `unify` compares texts.
     Whether commands are run, and what they may take, says `commands`; else the environment does.
-    Secrets of others are encrypted with `secrets_key`; git remotes may be at `private_remotes`.
+    Secrets of others are encrypted with `secrets_key`; git remotes may be at `private_remotes`, and
+    those over https are known by `git_certificates`, a file, in place of the system's.
     """
     told = commands or get_commands(process_environ())
     text = os.fspath(location)
@@ -95,6 +97,8 @@ def open_vault(
         commands=_commands(told, folders),
         secrets_key=secrets_key,
         private_remotes=private_remotes,
+        # Git is started elsewhere.
+        git_certificates=None if git_certificates is None else Path(git_certificates).absolute(),
     )
     return Holdfast(context)
 

@@ -19,14 +19,13 @@ from holdfast.git import names
 from holdfast.git.program import Program
 from holdfast.git.remotes import fetch_path
 from holdfast.git.repository import EXECUTABLE, FILE, LINK, Reader, Repository
+from holdfast.testing.gitcopies import HOSTILE
+from holdfast.testing.tokens import TOKENS
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 
 ALL = Rules(patterns=(), finds_tokens=False)
 HEAD = "refs/heads/main"
-
-HOSTILE = [".git/config", "x/.GIT/HEAD", "git~1", "new\nline", "-option", ".gitmodules", "a\\.git"]
-HOSTILE += [".gitattributes", ".github/workflows/run.yml", ".hf~keep", '"quoted"', "tab\there"]
 
 
 @pytest.fixture
@@ -360,48 +359,9 @@ def test_a_hostile_repository_is_refused_and_leaves_nothing(agent, copy, path):
     assert not agent.status().exists
 
 
-TOKENS = [
-    "AKIAIOSFODNN7EXAMPLE",
-    "ASIAY34FZKBOKMUTVV7A",
-    "ghp_{36}",
-    "gho_{36}",
-    "ghu_{36}",
-    "ghs_{36}",
-    "ghr_{36}",
-    "github_pat_{60}",
-    "glpat-{20}",
-    "xoxb-123456789012-{24}",
-    "xoxp-123456789012-{24}",
-    "sk_live_{24}",
-    "rk_live_{24}",
-    "AIza{35}",
-    "ya29.{40}",
-    "sk-{48}",
-    "sk-proj-{48}",
-    "sk-ant-api03-{80}",
-    "hf_{34}",
-    "npm_{36}",
-    "pypi-AgEIcHlwaS5vcmc{40}",
-    "SG.{22}.{43}",
-    "shpat_{hex32}",
-    "dop_v1_{hex64}",
-    "dapi{hex32}",
-    "dckr_pat_{27}",
-    "hvs.{24}",
-    "lin_api_{40}",
-    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0NTY3ODkwIn0.{43}",
-    "AGE-SECRET-KEY-1{UP58}",
-    "SK{hex32}",
-]
-
-
-@pytest.mark.parametrize("shape", [*TOKENS, "-----BEGIN OPENSSH PRIVATE KEY-----"])
-def test_the_shapes_that_makers_gave_their_tokens_are_seen(shape):
-    text = shape
-    for size in (20, 22, 24, 27, 34, 35, 36, 40, 43, 48, 60, 80):
-        text = text.replace(f"{{{size}}}", ("aB3" * 30)[:size])
-    text = text.replace("{hex32}", "0a" * 16).replace("{hex64}", "0a" * 32)
-    data = text.replace("{UP58}", "Q5" * 29).encode()
+@pytest.mark.parametrize("token", [*TOKENS, "-----BEGIN OPENSSH PRIVATE KEY-----"])
+def test_the_shapes_that_makers_gave_their_tokens_are_seen(token):
+    data = token.encode()
     assert has_token([b"key = " + data + b"\n"])
     assert has_token([b"x" * 1000 + b" " + data[:9], data[9:] + b" y"])
     assert not has_token([b"a word, sk-learn, the key-value store, hf_transfer, ghp_ and SG.1.2"])

@@ -13,7 +13,9 @@ import pytest
 
 import holdfast
 from holdfast.errors import GitBackupNotFound, HostKeyUnconfirmed, InvalidValue, SecretsLocked
+from holdfast.server.work.upkeep import sweeping_repositories
 from holdfast.testing.clocks import Watch
+from holdfast.testing.gitcopies import compare, git, play
 from holdfast.testing.servers import COMMAND, Server, running_server
 from holdfast.testing.sshd import MISSING, PROGRAM, Sshd
 
@@ -57,11 +59,6 @@ def vault(opens, place_in_memory, monkeypatch) -> Iterator[holdfast.Holdfast]:
     monkeypatch.setenv("HOME", str(place_in_memory / "home"))
     with opens() as vault:
         yield vault
-
-
-def git(*args: str) -> str:
-    done = subprocess.run(["git", *args], check=True, capture_output=True, text=True)
-    return done.stdout.strip()
 
 
 def set_up(agent, sshd: Sshd, bare: Path, **more):
@@ -112,39 +109,16 @@ def test_a_task_that_ends_is_pushed_and_a_clone_has_all_of_it(vault, sshd, bare,
 
 def test_tasks_restores_undos_and_forks_are_ordinary_commits(vault, sshd, bare, place_in_memory):
     agent = vault.namespace("agent")
-    set_up(agent, sshd, bare)
-    for number in range(50):
-        with agent.task(f"task {number}"):
-            agent.files.write(f"folder/{number % 7}.txt", f"{number}" * 100)
-        if number % 10 == 5:
-            agent.restore(agent.timeline()[3])
-        if number % 10 == 7:
-            agent.undo()
-        if number % 20 == 9:
-            agent.fork(f"fork-{number}").files.write("elsewhere", "x")
-        if number % 10 == 0:
-            assert run_all(vault) == 1
-    run_all(vault)
-    clone = place_in_memory / "clone"
-    git("clone", "-q", str(bare), str(clone))
-    shas = git("-C", str(bare), "rev-list", "--reverse", "main").split()
-    snapshots = list(reversed(agent.timeline()))
-    assert len(shas) == len(snapshots)
-    for sha, snapshot in list(zip(shas, snapshots, strict=True))[::10]:
-        git("-C", str(clone), "checkout", "-q", sha)
-        moment = agent.at(snapshot).files
-        wanted = {
-            each.path: moment.read(each.path)
-            for each in moment.list(recursive=True)
-            if each.kind == "file"
-        }
-        there = {
-            str(path.relative_to(clone)): path.read_bytes()
-            for path in clone.rglob("*")
-            if path.is_file() and ".git" not in path.relative_to(clone).parts
-        }
-        assert there == wanted
-    assert git("-C", str(bare), "fsck", "--strict", "--no-dangling") == ""
+    set_up(agent, sshd, bare, patterns=[])
+
+    def push() -> None:
+        agent.git.push()
+        run_all(vault)
+
+    # `bench/soak_git.py` does more of it.
+    play(agent, tasks=50, push=push)
+    assert agent.git.get().last_error is None
+    assert compare(agent, bare, place_in_memory / "clone", every=10) > 5
 
 
 def test_nothing_is_pushed_before_the_host_key_is_confirmed(vault, sshd, bare):
@@ -483,6 +457,50 @@ def test_a_namespace_that_is_erased_leaves_no_repository_behind(vault, sshd, bar
     run_all(vault)
     assert repositories(vault)
     vault.erasures.namespace("agent")
+    assert repositories(vault) == []
+
+
+def test_what_is_erased_goes_from_here_and_is_never_pushed_again(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare, planes=["sessions"])
+    with agent.task("work"):
+        agent.sessions.create("bot", initial_state={"name": "Ann of the hill"}, session_id="s")
+        agent.files.write("a", "1")
+    run_all(vault)
+    agent.git.configure(sshd.url(bare))  # It is in the history still.
+    assert len(repositories(vault)) == 1
+    vault.erasures.session("agent", "s")
+    assert repositories(vault) == []
+    with agent.task("more"):
+        agent.files.write("a", "2")
+    run_all(vault)
+    # Not gone on from, and not overwritten: what is there is its owner's.
+    assert agent.git.get().last_error.startswith("remote_diverged")
+    git("-C", str(bare), "update-ref", "-d", "refs/heads/main")
+    agent.git.push()
+    run_all(vault)
+    assert agent.git.get().last_error is None
+    assert commits_in(bare) == len(agent.timeline())
+    assert "Ann of the hill" not in git("-C", str(bare), "log", "-p", "main")
+    (place,) = repositories(vault)
+    assert "Ann of the hill" not in git("-C", str(place), "log", "-p", "--all")
+
+
+def test_what_another_machine_erased_is_swept_here_within_the_hour(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    with agent.task("work"):
+        agent.files.write("a", "1")
+    run_all(vault)
+    (here,) = repositories(vault)
+    there = here.with_suffix(".elsewhere")
+    here.rename(there)  # Whoever erases does not see it.
+    vault.erasures.namespace("agent")
+    there.rename(here)
+    sweep = sweeping_repositories(vault, every=timedelta(hours=1))
+    assert sweep() <= 60  # Whoever starts a server wants to be answered first.
+    assert repositories(vault) == [here]
+    assert sweep() == 3600
     assert repositories(vault) == []
 
 

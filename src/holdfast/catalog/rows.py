@@ -413,12 +413,9 @@ HEAD: Final = Record(
 SNAPSHOT: Final = Record(
     "snapshot", SnapshotInfo, without=BESIDE, sealed=True, grows_after="detail"
 )
+_ALL_OF_SESSION: Final = len(SessionRow.__struct_fields__)
 SESSION: Final = HashedRecord(
-    "session",
-    SessionRow,
-    hashed=len(SessionRow.__struct_fields__),
-    named=2,
-    grows_after="deleted_at",
+    "session", SessionRow, hashed=_ALL_OF_SESSION, named=2, grows_after="deleted_at"
 )
 VERSION: Final = HashedRecord("version", VersionRow, hashed=9, named=1)
 """Found by its namespace and session. All but where it stands in the journal, and the salt."""
@@ -460,7 +457,12 @@ TASK: Final = Record(
 )
 SCHEDULE: Final = Record("schedule", Schedule, without=["namespace"], sealed=True)
 GIT_BACKUP: Final = Record(
-    "gitbackup", GitBackup, without=["namespace"], sealed=True, loose=["claimed_until"]
+    "gitbackup",
+    GitBackup,
+    without=["namespace"],
+    sealed=True,
+    loose=["claimed_until"],
+    grows_after="withheld",
 )
 REPLY: Final = Record("reply", Reply)
 ERASURE: Final = Record("erasure", ErasureRow, sealed=True)

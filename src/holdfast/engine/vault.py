@@ -94,6 +94,18 @@ class Holdfast(TenantVault):
 
         return push_due(self._context)
 
+    def check_git(self) -> None:
+        """Raises `GitMissing` or `GitTooOld` if no git backup can be pushed from this machine."""
+        from holdfast.git.program import find_git  # noqa: PLC0415 - as above
+
+        find_git()
+
+    def sweep_backups(self) -> None:
+        """Takes away what this machine has of git backups that are no more."""
+        from holdfast.engine.gitbackup.places import sweep  # noqa: PLC0415 - as above
+
+        sweep(self._context)
+
     def watch_rollbacks(self, *, every: timedelta = timedelta(0)) -> int:
         """Tells of rollback rates that have come to another level; returns how many.
 
@@ -112,15 +124,13 @@ class Holdfast(TenantVault):
         return upkeep.look_after(self._context, self._chores, every=every, collects=collects)
 
     def _chores(self, found: Sorted[Tenant], *, collects: bool) -> list[Callable[[], object]]:
-        from holdfast.engine.gitbackup.places import sweep  # noqa: PLC0415 - as above
-
         chores: list[Callable[[], object]] = [
             partial(anchor_all, self._context),
             self.outbox().purge,
             self.replies.purge,
             self.sign_ins.purge,
             self.device_logins.purge,
-            partial(sweep, self._context),
+            self.sweep_backups,
         ]
         for each in found.sound:
             tenant = TenantVault(self._context, each)

@@ -83,6 +83,7 @@
     │   ├── SandboxUnavailable  commands cannot be run here
     │   ├── Unreachable         a server does not answer
     │   ├── GitMissing          git, or ssh, is not installed
+    │   ├── GitTooOld           a git that is not run
     │   └── ServerFault         a server failed
     └── Incompatible        this program and this vault do not fit: upgrade
         ├── VaultTooNew
@@ -97,6 +98,7 @@ from holdfast.errors.backups import (
     GitBackupNotFound,
     GitFailed,
     GitMissing,
+    GitTooOld,
     HostKeyUnconfirmed,
     RemoteDiverged,
     SecretsLocked,
@@ -215,6 +217,7 @@ __all__ = [
     "GitBackupNotFound",
     "GitFailed",
     "GitMissing",
+    "GitTooOld",
     "HeadMoved",
     "HoldfastError",
     "HostKeyUnconfirmed",

@@ -18,11 +18,23 @@ class GitMissing(Unavailable):
     """A program that is needed is not installed."""
 
     code = "git_missing"
-    hint = "Install git and an OpenSSH client on the machine that does this."
+    hint = "Install git (2.37 or later) and an OpenSSH client on the machine that does this."
 
     def __init__(self, program: str) -> None:
-        super().__init__(f"{program} is not installed")
+        super().__init__(f"{program} is not installed: a git backup needs git and OpenSSH")
         self.program = program
+
+
+class GitTooOld(Unavailable):
+    """The git that is installed does not do all that is asked of it."""
+
+    code = "git_too_old"
+    hint = "Install a later git on the machine that does this: 2.37 does all of it."
+
+    def __init__(self, version: str, *, oldest: tuple[int, int]) -> None:
+        needed = ".".join(map(str, oldest))
+        super().__init__(f"git {version} is too old: {needed} or later is needed")
+        self.version = version
 
 
 class GitFailed(Conflict):

@@ -2,10 +2,12 @@
 
 No configuration of the user or the system is read, no hook and no helper of theirs is run, nobody
 is asked for a password, no transport is used but those that are named. Every run has a deadline;
-what is left of one that came too late is killed, with the programs that it started.
+what is left of one that came too late is killed, with the programs that it started. A git that is
+too old to keep to all this is not run at all.
 """
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -13,14 +15,22 @@ import tempfile
 import threading
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Final
 
-from holdfast.errors import GitFailed, GitMissing
+from holdfast.errors import GitFailed, GitMissing, GitTooOld
 from holdfast.escaping import spaced
 
 PLACES: Final = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 """Where git and ssh are looked for: not where the environment says."""
+
+OLDEST: Final = (2, 32)
+"""The first git that reads nothing of what the user told it (`GIT_CONFIG_GLOBAL`), and our settings
+in place of that."""
+
+OLDEST_OVER_HTTPS: Final = (2, 37)
+"""The first one that connects to the address that was looked at (`http.curloptResolve`)."""
 
 SECONDS: Final = 60.0
 """For what touches no network and little data."""
@@ -33,6 +43,22 @@ MOST_WORDS: Final = 500
 
 _BOUNDED: Final = ("/bin/sh", "-c", 'ulimit -f "$1" && shift && exec "$@"', "sh")
 _BLOCK_BYTES: Final = 512
+
+_TETHER: Final = """
+exec 3<&0 </dev/null
+{ read -r _ <&3; kill -KILL 0; } >/dev/null 2>&1 &
+exec 3<&-
+"$@"
+code=$?
+{ kill -KILL $!; wait; } 2>/dev/null
+exit $code
+"""
+_TETHERED: Final = ("/bin/sh", "-c", _TETHER, "sh")
+"""Ends a command, and all that it started, when nobody holds the other end of its input any more:
+a process that is killed can end nothing itself."""
+
+_VERSION_CHARS: Final = 50
+_VERSION: Final = re.compile(rb"git version ([0-9]{1,4})\.([0-9]{1,4})[ -~]*")
 
 _SETTINGS: Final = {
     "core.hooksPath": "/dev/null",
@@ -58,11 +84,11 @@ class Program:
     """The git of this machine."""
 
     def __init__(self, home: Path) -> None:
-        """Finds it; raises `GitMissing`. `home` is a folder of ours that it takes for a home."""
-        found = shutil.which("git", path=PLACES)
-        if found is None:
-            raise GitMissing("git")
-        self._path, self._home = found, home
+        """Finds it; raises `GitMissing` or `GitTooOld`.
+
+        `home` is a folder of ours that it takes for a home.
+        """
+        self._path, self._home = find_git(), home
 
     def run(
         self,
@@ -73,13 +99,26 @@ class Program:
         most_bytes: int | None = None,
         settings: Mapping[str, str] | None = None,
         more: Mapping[str, str] | None = None,
+        is_tethered: bool = False,
     ) -> bytes:
-        """Returns what a command prints; raises `GitFailed` with what it said if it fails."""
+        """Returns what a command prints; raises `GitFailed` with what it said if it fails.
+
+        One that `is_tethered` reads nothing, and ends when this process does.
+        """
         command = next(arg for arg in args if not arg.startswith("-"))
         with self.started(
-            args, seconds=seconds, most_bytes=most_bytes, settings=settings, more=more
+            args,
+            seconds=seconds,
+            most_bytes=most_bytes,
+            settings=settings,
+            more=more,
+            is_tethered=is_tethered,
         ) as (process, said):
-            out, _ = process.communicate(feed)
+            if is_tethered and process.stdout is not None:
+                out = process.stdout.read()
+                process.wait()
+            else:
+                out, _ = process.communicate(feed)
             check(process, command, said)
         return out
 
@@ -92,15 +131,17 @@ class Program:
         most_bytes: int | None = None,
         settings: Mapping[str, str] | None = None,
         more: Mapping[str, str] | None = None,
+        is_tethered: bool = False,
     ) -> Generator[tuple[subprocess.Popen[bytes], IO[bytes]]]:
         """Starts a command that is spoken to; it is over when the block is. With what it says.
 
         After so many `seconds` it is killed. No file that it writes is larger than `most_bytes`.
         """
-        bounded = [] if most_bytes is None else [*_BOUNDED, str(most_bytes // _BLOCK_BYTES + 1)]
+        before = [] if most_bytes is None else [*_BOUNDED, str(most_bytes // _BLOCK_BYTES + 1)]
+        before += _TETHERED if is_tethered else ()
         with tempfile.TemporaryFile() as said:
             process = subprocess.Popen(  # noqa: S603 - git itself; what users chose is checked before
-                [*bounded, self._path, *args],
+                [*before, self._path, *args],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=said,
@@ -139,6 +180,38 @@ class Program:
             **numbered,
             **more,
         }
+
+
+def find_git(*, over_https: bool = False) -> str:
+    """Returns the path of git; raises `GitMissing`, or `GitTooOld`."""
+    oldest = OLDEST_OVER_HTTPS if over_https else OLDEST
+    found = shutil.which("git", path=PLACES)
+    if found is None:
+        raise GitMissing("git")
+    there = Path(found).stat()
+    said = _version_of(found, (there.st_ino, there.st_size, there.st_mtime_ns))
+    version = _VERSION.match(said)
+    if version is None or (int(version[1]), int(version[2])) < oldest:
+        text = b"of no version" if version is None else version[0].removeprefix(b"git version ")
+        raise GitTooOld(text.decode("ascii")[:_VERSION_CHARS], oldest=oldest)
+    return found
+
+
+@lru_cache(maxsize=8)
+def _version_of(path: str, _file: tuple[int, int, int]) -> bytes:
+    """Returns what a program says of its version: asked once, until another is installed."""
+    try:
+        done = subprocess.run(  # noqa: S603 - found where programs of the system are
+            [path, "version"],
+            capture_output=True,
+            timeout=SECONDS,
+            check=False,
+            env={"PATH": PLACES, "LC_ALL": "C"},
+            cwd="/",
+        )
+    except (OSError, subprocess.SubprocessError) as exc:
+        raise GitFailed("version", said=type(exc).__name__) from exc
+    return done.stdout
 
 
 def check(process: "subprocess.Popen[bytes]", command: str, said: IO[bytes]) -> None:

@@ -33,6 +33,9 @@ RESOLVE_S: Final = 5.0
 SCAN_S: Final = 15.0
 PUSH_S: Final = 900.0
 
+_UNASKED: Final = ("could not read Username", "could not read Password")
+"""What git says when it would have asked somebody: nobody is asked."""
+
 _DIVERGED: Final = ("[rejected]", "non-fast-forward", "fetch first")
 
 
@@ -42,7 +45,10 @@ class Credentials:
 
     private_key: bytes | None = None
     host_key: HostKey | None = None
-    password: str | None = None
+    login: str | None = None
+    """A user, a colon, and a password."""
+    certificates: Path | None = None
+    """A file of those that an https remote's is signed by; None for the system's."""
 
     def __repr__(self) -> str:
         return "Credentials(…)"
@@ -103,11 +109,12 @@ def push(
     with _reaching(repository.folder, remote, shown, address) as (settings, more):
         args = ["push", "--no-progress", "--no-verify", "--no-signed", "--", remote.url]
         try:
-            repository.run(*args, f"{ref}:{ref}", seconds=PUSH_S, settings=settings, more=more)
+            options = {"seconds": PUSH_S, "settings": settings, "more": more}
+            repository.run(*args, f"{ref}:{ref}", **options, is_tethered=True)
         except GitFailed as exc:
             if any(word in exc.said for word in _DIVERGED):
                 raise RemoteDiverged(branch) from exc
-            raise
+            raise _refusal(exc) from exc
 
 
 def fetch(
@@ -124,7 +131,10 @@ def fetch(
     with _reaching(repository.folder, remote, shown, address) as (settings, more):
         args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", remote.url]
         options = {"seconds": PUSH_S, "most_bytes": most_bytes, "settings": settings, "more": more}
-        repository.run(*args, f"{source}:{target}", **options)
+        try:
+            repository.run(*args, f"{source}:{target}", **options, is_tethered=True)
+        except GitFailed as exc:
+            raise _refusal(exc) from exc
 
 
 def fetch_path(
@@ -134,7 +144,14 @@ def fetch_path(
     settings = {"protocol.file.allow": "always", "transfer.fsckObjects": "false"}
     args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", str(path.absolute())]
     options = {"seconds": PUSH_S, "most_bytes": most_bytes, "settings": settings}
-    repository.run(*args, f"{source}:{target}", **options)
+    repository.run(*args, f"{source}:{target}", **options, is_tethered=True)
+
+
+def _refusal(error: GitFailed) -> GitFailed:
+    """Returns what a remote answered, where git tells of its own questions instead."""
+    if any(word in error.said for word in _UNASKED):
+        return GitFailed(error.command, said="the remote did not accept the user and the password")
+    return error
 
 
 @contextmanager
@@ -198,7 +215,9 @@ def _over_https(remote: Remote, shown: Credentials, address: str) -> Mapping[str
         "protocol.https.allow": "always",
         "http.curloptResolve": f"{remote.host}:{remote.port}:{bare}",
     }
-    if shown.password is not None:
-        text = base64.b64encode(shown.password.encode()).decode()
+    if shown.login is not None:
+        text = base64.b64encode(shown.login.encode()).decode()
         settings["http.extraHeader"] = f"Authorization: Basic {text}"
+    if shown.certificates is not None:
+        settings["http.sslCAInfo"] = str(shown.certificates)
     return settings

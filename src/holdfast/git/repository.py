@@ -156,7 +156,7 @@ class Repository:
     def tidy(self) -> None:
         """Packs what has come together, if it is much."""
         settings = {"gc.auto": "2000", "gc.autoPackLimit": "30", "gc.autoDetach": "false"}
-        self.run("gc", "--auto", "--quiet", settings=settings, seconds=LONG_S)
+        self.run("gc", "--auto", "--quiet", settings=settings, seconds=LONG_S, is_tethered=True)
 
 
 class Reader:

@@ -59,6 +59,12 @@ class GitBackup(msgspec.Struct, frozen=True, kw_only=True):
     pushed_commit: str | None = None
     withheld: int = 0
     """Files that stay here, by the rules: `.holdfast/withheld.json` in the copy names them."""
+    planes: list[str] = []
+    """What is in it beside files, as JSON: some of `store`, `sessions` and `memories`."""
+    had_planes: Annotated[list[str], Inside([])] = []
+    """Those, and what was in it before at the same place: its history keeps them."""
+    era: Annotated[int, Inside(0)] = 0
+    """How often something was erased that it held: each time it is begun anew."""
 
     def __repr__(self) -> str:
         # Without the secret, encrypted or not: what is printed ends up in logs.
@@ -88,7 +94,7 @@ class GitImported(msgspec.Struct, frozen=True, kw_only=True):
     commits: int
     """How many snapshots it has: one for each commit."""
     entries: int
-    """Files, links and empty directories that there are now."""
+    """How many there are now: files, links, empty directories, and those of other planes."""
     content_bytes: int
     left_out: list[str]
     """Paths that stand for commits of other repositories, the first hundred of them."""

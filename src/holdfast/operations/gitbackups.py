@@ -7,12 +7,17 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
+from holdfast.model.basics import Plane
 from holdfast.model.gitbackups import GitBackup, GitHostKey
+from holdfast.operations.choices import Planes
 from holdfast.operations.operation import Operation, Work
 
 _PATH: Final = "/v1/git"
 USUAL_FILE_BYTES: Final = 100 << 20
 """What the common hosts take."""
+
+PLANES: Final = (Plane.STORE, Plane.SESSIONS, Plane.MEMORIES)
+"""What a copy can have beside files."""
 
 _Span = Annotated[timedelta, Meta(gt=0, le=10**9)]
 
@@ -23,7 +28,8 @@ class ConfigureGit(Operation[GitBackup], put=_PATH):
     Over ssh, a key is made whose public half the host has to be given, unless `private_key` is
     brought; it stays when this is said again. Over https, `user` and `password` are what the host
     is shown. Files that match `patterns`, are larger than `file_bytes`, or hold what looks like a
-    secret stay here. It is pushed when a task has ended, `every` so often if something is new, and
+    secret stay here. With `planes`, some of `store`, `sessions` and `memories`, these are there as
+    JSON to read, too. It is pushed when a task has ended, `every` so often if something is new, and
     when it is asked for.
     """
 
@@ -38,6 +44,7 @@ class ConfigureGit(Operation[GitBackup], put=_PATH):
     scan_secrets: bool = True
     on_tasks: bool = True
     every: _Span | None = None
+    planes: Planes = ()
 
     def __repr__(self) -> str:
         # Without what is secret: what is printed ends up in logs.

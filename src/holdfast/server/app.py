@@ -6,6 +6,7 @@ then the route itself. What any of them raises is answered, too.
 """
 
 import gc
+import logging
 import sys
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -18,7 +19,7 @@ from holdfast import wiring
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.core.linediff import Unify, unify
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import HoldfastError
+from holdfast.errors import GitFailed, GitMissing, GitTooOld, HoldfastError
 from holdfast.server import idempotency, routes, verdicts
 from holdfast.server.asgi import App, Receive, Scope, Send
 from holdfast.server.bodies import let_in
@@ -51,6 +52,8 @@ from holdfast.server.threads import AT_ONCE, Threads, Turns
 from holdfast.server.work import delivery, upkeep
 from holdfast.server.work.loops import Job, Loops
 from holdfast.settings import process_environ
+
+logger = logging.getLogger("holdfast.server")
 
 SWITCH_S: Final = 0.0005
 """How long a thread may keep the others waiting: with the usual 5 ms, the loop that answers waits
@@ -106,6 +109,7 @@ def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
         commands=config.commands,
         secrets_key=config.secrets_key,
         private_remotes=config.allow_private_remotes,
+        git_certificates=config.git_certificates,
     )
     vault.events.listen()
     return vault
@@ -209,6 +213,9 @@ def _jobs(
         jobs["sessions"] = upkeep.doing_what_is_due(vault.end_lapsed_sessions)
         for number in range(_PUSHERS):
             jobs[f"git-{number}"] = upkeep.doing_what_is_due(vault.push_backups)
+        jobs["repositories"] = upkeep.sweeping_repositories(vault)
+        if config.secrets_key is not None:
+            _warn_without_git(vault)
         jobs["upkeep"] = partial(pace.run, upkeep.looking_after(vault))
         jobs["rollbacks"] = partial(pace.run, upkeep.watching_rollbacks(vault))
         outbox = vault.outbox(retries_s=config.retries_s)
@@ -216,6 +223,14 @@ def _jobs(
             outbox, sender, sign=trove.sign, is_stopping=stopping.is_set
         )
     return jobs
+
+
+def _warn_without_git(vault: Holdfast) -> None:
+    """Says in the log, before the first push fails, that none can be made from here."""
+    try:
+        vault.check_git()
+    except (GitMissing, GitTooOld, GitFailed) as exc:
+        logger.warning("git backups cannot be pushed from here: %s. %s", exc, exc.hint)
 
 
 class Prefixed:

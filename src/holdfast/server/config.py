@@ -69,6 +69,8 @@ class Config:
     """Whether a git backup may go to an address that is not public."""
     secrets_key: str | None = field(default=None, repr=False)
     """What the secrets of git backups are encrypted with."""
+    git_certificates: str | None = None
+    """A file of the certificates by which git remotes are known over https."""
     retries_s: tuple[float, ...] = RETRIES_S
     """Seconds between attempts to deliver a webhook."""
     grace_s: int = 30
@@ -298,6 +300,7 @@ VARIABLES: Final = (
         _shown_if_on,
     ),
     Variable("secrets_key", SECRETS_KEY),
+    Variable("git_certificates", settings.GIT_CERTIFICATES),
     Variable(
         "retries_s",
         "HOLDFAST_WEBHOOK_RETRIES",

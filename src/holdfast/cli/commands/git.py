@@ -13,7 +13,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, FAILED, usage
 from holdfast.escaping import escaped
 from holdfast.model.gitbackups import GitBackup, GitImported
-from holdfast.settings import secrets_key
+from holdfast.settings import git_certificates, secrets_key
 
 EXAMPLES = """\
 examples:
@@ -52,15 +52,21 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--namespace", metavar="NAME", help="not that of the directory")
     parser.add_argument("--branch", metavar="NAME", help="the branch, main unless said")
     parser.add_argument("--key", metavar="FILE", help="a private key of your own")
-    parser.add_argument("--user", metavar="NAME", help="set: who we are over https")
+    parser.add_argument("--user", metavar="NAME", help="who we are over https")
     parser.add_argument(
-        "--password-file", metavar="FILE", help="set: a file with a password or token for https"
+        "--password-file", metavar="FILE", help="a file with a password or token for https"
     )
     parser.add_argument(
         "--pattern", metavar="PATTERN", action="append", help="set: names of files that stay here"
     )
     parser.add_argument(
         "--no-scan", action="store_true", help="set: also push what looks like a secret"
+    )
+    parser.add_argument(
+        "--plane",
+        metavar="PLANE",
+        action="append",
+        help="set: also push store, sessions or memories, as JSON",
     )
     parser.add_argument("--every", metavar="SECONDS", type=int, help="set: push so often")
     parser.add_argument("--fingerprint", metavar="SHA256:…", help="import: the host key's")
@@ -105,6 +111,7 @@ def _set(agent: "holdfast.Namespace", arguments: Namespace, console: Console) ->
         patterns=arguments.pattern,
         scan_secrets=not arguments.no_scan,
         every=None if arguments.every is None else timedelta(seconds=arguments.every),
+        planes=arguments.plane or (),
     )
 
 
@@ -126,6 +133,8 @@ def _import(console: Console, agent: "holdfast.Namespace", arguments: Namespace)
             branch=arguments.branch,
             private_key=_text_of(arguments.key, console),
             fingerprint=arguments.fingerprint,
+            user=arguments.user,
+            password=_text_of(arguments.password_file, console),
             progress=progress,
         )
     console.answer(
@@ -174,6 +183,7 @@ def _answer(console: Console, backup: GitBackup) -> None:
             "pushed_number": backup.pushed_number,
             "pushed_commit": backup.pushed_commit,
             "withheld": backup.withheld,
+            "planes": backup.planes,
             "failures": backup.failures,
             "last_error": backup.last_error,
         },
@@ -219,7 +229,11 @@ def _opened(
             raise usage("`holdfast git import` needs --namespace NAME", hint="Name a new one.")
         name = get_workspace(console).namespace.name
     location = console.location()
-    key = secrets_key(console.environ)
-    objects = console.find_objects(location)
-    with holdfast.open(location, objects=objects, secrets_key=key) as vault:
+    known_by = git_certificates(console.environ)
+    with holdfast.open(
+        location,
+        objects=console.find_objects(location),
+        secrets_key=secrets_key(console.environ),
+        git_certificates=None if known_by is None else console.resolve(known_by),
+    ) as vault:
         yield vault, vault.namespace(name)

@@ -4,6 +4,8 @@ A conversation gets a branch of its own, with a new name and new turns: whatever
 it cannot name, change or show what is in the vault already.
 """
 
+from collections.abc import Iterable, Iterator
+
 import msgspec
 from blake3 import blake3
 
@@ -12,6 +14,7 @@ from holdfast.engine.archives.archivefile import Source
 from holdfast.engine.archives.sessionfile import (
     Conversation,
     SessionMember,
+    TurnLine,
     measure,
     parts_of,
     read_session,
@@ -65,7 +68,7 @@ class Arriving:
             lines = read_turns(self._file, session.turns, context.limits)
             branch, found = context.ids.branch(), measure(line for line, _ in lines)
             self._turns.append((branch, session.turns, found))
-        entry, key = _entry_of(told, stored), told.id.encode()
+        entry, key = entry_of(told, stored), told.id.encode()
         self.rows.append((key, named_by(entry, branch)))
         self.told.append((key, named_by(entry, found.digest)))
 
@@ -108,25 +111,40 @@ class Arriving:
     def _record(
         self, keeping: Keeping, branch: str, member: Member, found: Conversation
     ) -> BranchRow:
-        ids, hasher, number, size = self._handle.context.ids, blake3(), 0, 0
-        for line, told in read_turns(self._file, member, self._handle.context.limits):
-            hasher.update(line)
-            number, data = number + 1, to_row(told)
-            size += len(data)
-            turn = TurnRow(
-                branch=branch,
-                number=number,
-                id=ids.turn(),
-                data=data,
-                created_at=from_us(told.created_us),
-            )
-            keeping.add_turn(turn)
+        hasher = blake3()
+
+        def turns() -> Iterator[TurnLine]:
+            for line, told in read_turns(self._file, member, self._handle.context.limits):
+                hasher.update(line)
+                yield told
+
+        row = keep_turns(self._handle, keeping, branch, turns())
         if hasher.hexdigest() != found.digest:
             raise UnsafeArchive("it was changed while it was read", member=member.name)
-        return BranchRow(branch, None, 0, number, size)
+        return row
 
 
-def _entry_of(told: SessionMember, stored: StoredState) -> Session:
+def keep_turns(
+    handle: Handle, keeping: Keeping, branch: str, turns: Iterable[TurnLine]
+) -> BranchRow:
+    """Writes the turns of a conversation that comes from elsewhere; returns its branch."""
+    number = size = 0
+    for number, told in enumerate(turns, start=1):
+        data = to_row(told)
+        size += len(data)
+        turn = TurnRow(
+            branch=branch,
+            number=number,
+            id=handle.context.ids.turn(),
+            data=data,
+            created_at=from_us(told.created_us),
+        )
+        keeping.add_turn(turn)
+    return BranchRow(branch, None, 0, number, size)
+
+
+def entry_of(told: SessionMember, stored: StoredState) -> Session:
+    """Returns the entry of a session of which nobody has said yet where its conversation is."""
     return Session(
         state=stored.entry,
         bytes=stored.bytes,

@@ -21,6 +21,7 @@ from holdfast.engine.memory.fields import (
     terms_of,
 )
 from holdfast.engine.memory.plane import row_of
+from holdfast.engine.objects.content import ChunkSource
 from holdfast.engine.objects.content import Source as PlaneSource
 from holdfast.engine.planes.memoryforms import memory_of
 from holdfast.engine.sessions.lifecycle import check_session_id
@@ -63,38 +64,49 @@ class MemoryMember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 def memory_members(source: PlaneSource, root: ObjectId) -> Iterator[bytes]:
     """Yields the content of the member of each memory, by id."""
     for key, data in iterate(source, root):
-        row = row_of(source, _NOWHERE, key, memory_of(data))
-        yield msgspec.json.encode(
-            MemoryMember(
-                id=row.id,
-                content=row.content,
-                type=row.type,
-                tags=msgspec.json.decode(row.tags),
-                metadata=msgspec.Raw(row.metadata.encode()),
-                session_id=row.session_id,
-                user_id=row.user_id,
-                agent_id=row.agent_id,
-                is_searchable=row.is_searchable,
-                version=row.version,
-                created_us=to_us(row.created_at),
-                updated_us=to_us(row.updated_at),
-                embedding=row.embedding,
-            )
+        yield write_memory(source, key, data)
+
+
+def write_memory(
+    source: ChunkSource, key: bytes, data: bytes, *, has_embedding: bool = True
+) -> bytes:
+    """Returns the content of the member of the memory that an entry is."""
+    row = row_of(source, _NOWHERE, key, memory_of(data))
+    return msgspec.json.encode(
+        MemoryMember(
+            id=row.id,
+            content=row.content,
+            type=row.type,
+            tags=msgspec.json.decode(row.tags),
+            metadata=msgspec.Raw(row.metadata.encode()),
+            session_id=row.session_id,
+            user_id=row.user_id,
+            agent_id=row.agent_id,
+            is_searchable=row.is_searchable,
+            version=row.version,
+            created_us=to_us(row.created_at),
+            updated_us=to_us(row.updated_at),
+            embedding=row.embedding if has_embedding else None,
         )
+    )
 
 
 def read_memory(source: Source, member: Member, limits: Limits) -> MemoryRow:
     """Returns a memory of an archive; raises unless it is one, to the last byte."""
     if member.size > _MOST_BYTES:
         raise TooLarge(f"a memory takes {_MOST_BYTES} bytes at the most; one in the archive more")
-    data = source.read(member.at, member.size)
+    return parse_memory(source.read(member.at, member.size), limits, name=member.name)
+
+
+def parse_memory(data: bytes, limits: Limits, *, name: bytes) -> MemoryRow:
+    """Returns the memory of a member's content; raises unless it is one, to the last byte."""
     try:
         told = msgspec.json.decode(data, type=MemoryMember)
         if msgspec.json.encode(told) != data:
-            raise UnsafeArchive("it is not written as we write it", member=member.name)
+            raise UnsafeArchive("it is not written as we write it", member=name)
         return _checked(told, limits)
     except (ValueError, RecursionError, Invalid) as exc:
-        raise UnsafeArchive(f"it holds no memory: {exc}", member=member.name) from exc
+        raise UnsafeArchive(f"it holds no memory: {exc}", member=name) from exc
 
 
 def _checked(told: MemoryMember, limits: Limits) -> MemoryRow:

@@ -105,9 +105,12 @@ def write_session(session_id: str, entry: Session, source: states.StateSource) -
     )
 
 
-def write_turns(transaction: Transaction, tenant_id: TenantId, entry: Session) -> Iterator[bytes]:
-    """Yields the lines of a session's conversation, the first turn first."""
-    for row in walk(transaction, tenant_id, entry.branch, entry.turns, descending=False):
+def write_turns(
+    transaction: Transaction, tenant_id: TenantId, entry: Session, *, after: int = 0
+) -> Iterator[bytes]:
+    """Yields the lines of a session's conversation `after` a number, the first turn first."""
+    rows = walk(transaction, tenant_id, entry.branch, entry.turns, descending=False, after=after)
+    for row in rows:
         data = msgspec.json.decode(row.data, type=TurnData)
         told = TurnLine(
             created_us=to_us(row.created_at),
@@ -138,22 +141,26 @@ def read_session(source: Source, member: Member, limits: Limits) -> SessionMembe
     """Returns a session of an archive; raises unless it is one, to the last byte."""
     if member.size > limits.state_bytes + _OVERHEAD_BYTES:
         raise TooLarge(f"a session's state may have {limits.state_bytes} bytes; one has more")
-    data = source.read(member.at, member.size)
+    return parse_session(source.read(member.at, member.size), limits, name=member.name)
+
+
+def parse_session(data: bytes, limits: Limits, *, name: bytes) -> SessionMember:
+    """Returns the session of a member's content; raises unless it is one, to the last byte."""
     try:
         told = msgspec.json.decode(data, type=SessionMember)
         if msgspec.json.encode(told) != data:
-            raise UnsafeArchive("it is not written as we write it", member=member.name)
+            raise UnsafeArchive("it is not written as we write it", member=name)
         check_session_id(told.id)
         check_texts(agent=told.agent_id, user=told.user_id)
         _check_object(told.metadata, limits)
         text, parts = bytes(told.state), parts_of(told)
         if not told.agent_id or states.joined(parts) != text:
-            raise UnsafeArchive("it is not written as we write it", member=member.name)
+            raise UnsafeArchive("it is not written as we write it", member=name)
         for part in parts.values():
             check_json(part, most=limits.decoded_values)
         states.check_keys(parts)
     except (ValueError, RecursionError, Invalid) as exc:
-        raise UnsafeArchive(f"it holds no session: {exc}", member=member.name) from exc
+        raise UnsafeArchive(f"it holds no session: {exc}", member=name) from exc
     if len(text) > limits.state_bytes:
         raise TooLarge(f"a session's state may have {limits.state_bytes} bytes; one has more")
     return told
@@ -168,23 +175,26 @@ def parts_of(told: SessionMember) -> dict[str, bytes]:
 def read_turns(source: Source, member: Member, limits: Limits) -> Iterator[tuple[bytes, TurnLine]]:
     """Yields the lines of a conversation, each with what it says; raises as `read_session`."""
     for line in _lines(source, member, limits):
-        try:
-            told = msgspec.json.decode(line, type=TurnLine)
-            if msgspec.json.encode(told) + b"\n" != line:
-                raise UnsafeArchive("it is not written as we write it", member=member.name)
-            check_session_id(told.session_id)
-            check_text("reasoning", told.reasoning, max_chars=MAX_REASONING_CHARS)
-            for side in (told.input, told.output):
-                msgspec.json.decode(side, type=_Message)
-                check_json(bytes(side), most=limits.decoded_values)
-            _check_object(told.metadata, limits)
-        except (ValueError, RecursionError, Invalid) as exc:
-            raise UnsafeArchive(f"it holds no turn: {exc}", member=member.name) from exc
-        if len(to_row(told)) > limits.turn_bytes:
-            raise TooLarge(
-                f"a turn may have {limits.turn_bytes} bytes; one in the archive has more"
-            )
-        yield line, told
+        yield line, parse_turn(line, limits, name=member.name)
+
+
+def parse_turn(line: bytes, limits: Limits, *, name: bytes) -> TurnLine:
+    """Returns what a line of a conversation says; raises as `read_session`."""
+    try:
+        told = msgspec.json.decode(line, type=TurnLine)
+        if msgspec.json.encode(told) + b"\n" != line:
+            raise UnsafeArchive("it is not written as we write it", member=name)
+        check_session_id(told.session_id)
+        check_text("reasoning", told.reasoning, max_chars=MAX_REASONING_CHARS)
+        for side in (told.input, told.output):
+            msgspec.json.decode(side, type=_Message)
+            check_json(bytes(side), most=limits.decoded_values)
+        _check_object(told.metadata, limits)
+    except (ValueError, RecursionError, Invalid) as exc:
+        raise UnsafeArchive(f"it holds no turn: {exc}", member=name) from exc
+    if len(to_row(told)) > limits.turn_bytes:
+        raise TooLarge(f"a turn may have {limits.turn_bytes} bytes; one in the archive has more")
+    return told
 
 
 def to_row(told: TurnLine) -> bytes:

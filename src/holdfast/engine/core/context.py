@@ -104,6 +104,8 @@ class Context:
     """What secrets of others are encrypted with; without it none are kept."""
     private_remotes: bool = True
     """Whether a git remote may be at an address that is not public."""
+    git_certificates: Path | None = None
+    """A file of certificates by which an https remote is known; None for the system's."""
     looked: dict[TenantId, datetime] = field(default_factory=dict[TenantId, datetime])
     """When all packs of a tenant were last seen to be there."""
     added: dict[NamespaceId, int] = field(default_factory=dict[NamespaceId, int])
@@ -127,6 +129,7 @@ class Context:
         commands: Any = None,  # noqa: ANN401 - as above
         secrets_key: str | None = None,
         private_remotes: bool = True,
+        git_certificates: Path | None = None,
     ) -> "Context":
         """Returns a context with empty caches of the size that the limits say."""
         limits = limits or Limits()
@@ -153,6 +156,7 @@ class Context:
             commands=commands,
             secrets_key=secrets_key,
             private_remotes=private_remotes,
+            git_certificates=git_certificates,
         )
 
     @property

@@ -30,7 +30,7 @@ from holdfast.engine.erasing.certifying import Unfinished, certify, encode, read
 from holdfast.engine.erasing.parts import Counts, Wanted, take_out
 from holdfast.engine.erasing.rewriting import Timeline
 from holdfast.engine.erasing.telling import erase_events, redact_user
-from holdfast.engine.erasing.whole import let_go
+from holdfast.engine.erasing.whole import let_go, let_go_of_copies
 from holdfast.engine.journal.occurrences import shortened
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.objects.stage import Stage, StagedObjects
@@ -319,6 +319,7 @@ def finish_all(
             _take_user(context, tenant, row, row.subject)
         elif row.what is Erased.NAMESPACE:
             let_go(context, tenant, row.namespace or "")
+    let_go_of_copies(context)
     with context.catalog.write() as transaction:
         transaction.erase_replies(tenant.id)
     collected = collect(context, tenant.id, now=True, waste=0, progress=progress)

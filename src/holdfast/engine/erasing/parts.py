@@ -117,7 +117,21 @@ class _Taking:
         )
         left = transaction.timeline(namespace_id, before=None, most=ALL)
         tell_anew(transaction, self._context, head, left)
+        self._begin_copy_anew()
         return Counts(removed, rewritten, redacted, told)
+
+    def _begin_copy_anew(self) -> None:
+        """Lets a copy in git forget what it was made of, if that may be something that goes.
+
+        What is at its remote stays there, for its owner to take away: it is not gone on from.
+        """
+        transaction, namespace_id = self._transaction, self._head.namespace_id
+        copy = transaction.lock_git_backup(namespace_id)
+        gone = {plane.value for plane, keys in self._gone.items() if keys}
+        if copy is not None and not gone.isdisjoint(copy.had_planes):
+            new = {"era": copy.era + 1, "had_planes": copy.planes}
+            none = {"pushed_at": None, "pushed_number": 0, "pushed_commit": None}
+            transaction.set_git_backup(msgspec.structs.replace(copy, **new, **none))
 
     @property
     def _gone(self) -> dict[Plane, set[bytes]]:

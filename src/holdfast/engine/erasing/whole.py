@@ -69,15 +69,10 @@ def forks_of(transaction: Transaction, head: Head) -> list[str]:
 def let_go(context: Context, tenant: Tenant, name: str) -> None:
     """Forgets what lies beside the catalog for a namespace that is gone.
 
-    That is the directory that commands ran in, the repository that its copy was pushed from, what
-    is known of a directory that was attached, and the log of a store that was kept in memory;
-    raises `Busy` while that is open. The last two go by name: if another namespace has that by
-    now, they are its own.
+    That is the directory that commands ran in, what is known of a directory that was attached, and
+    the log of a store that was kept in memory; raises `Busy` while that is open. The last two go by
+    name: if another namespace has that by now, they are its own.
     """
-    # What runs programs is loaded by those who do.
-    from holdfast.engine.gitbackup.places import sweep  # noqa: PLC0415 - see above
-
-    sweep(context)
     with context.catalog.read() as transaction:
         now = transaction.find_head(tenant.id, name)
     let_go_of(context, tenant.id, name, but=None if now is None else now.namespace_id)
@@ -92,6 +87,14 @@ def let_go(context: Context, tenant: Tenant, name: str) -> None:
     # Stores are kept for one tenant alone.
     if tenant.name == DEFAULT_TENANT:
         _remove_log(context, tenant, name)
+
+
+def let_go_of_copies(context: Context) -> None:
+    """Removes the repositories that copies in git were pushed from, of what is erased."""
+    # What runs programs is loaded by those who do.
+    from holdfast.engine.gitbackup.places import sweep  # noqa: PLC0415 - see above
+
+    sweep(context)
 
 
 def _is_taken(context: Context, tenant: Tenant, name: str) -> bool:

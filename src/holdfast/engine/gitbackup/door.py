@@ -4,7 +4,7 @@ Who may change where a copy goes decides who reads the namespace: so it is for t
 it, and not for operators. What is secret comes in, and never goes out.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -20,10 +20,11 @@ from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle
 from holdfast.errors import Busy, GitBackupNotFound, HostKeyUnconfirmed, InvalidValue
 from holdfast.git.urls import HostKey, Remote, check_branch, to_remote
-from holdfast.model.basics import Head
+from holdfast.model.basics import Head, Plane
 from holdfast.model.gitbackups import GitBackup, GitHostKey, GitImported
 from holdfast.model.traces import Trace
 from holdfast.operations.gitbackups import (
+    PLANES,
     ConfigureGit,
     ConfirmGitHost,
     DeleteGit,
@@ -52,10 +53,15 @@ class GitBackups(Part):
         context = self._handle.context
         context.check_takes_away("change where a copy goes")
         remote, branch = to_remote(wanted.remote), check_branch(wanted.branch)
+        # What runs programs is loaded by those who do.
+        from holdfast.git.program import find_git  # noqa: PLC0415 - see above
+
+        # Whoever sets it up is told at once if nothing can be pushed from here.
+        find_git(over_https=not remote.is_ssh)
         patterns = USUAL_PATTERNS if wanted.patterns is None else check_patterns(wanted.patterns)
         if not 0 <= wanted.file_bytes <= MOST_FILE_BYTES:
             raise InvalidValue(f"file_bytes is 0 to {MOST_FILE_BYTES}")
-        every_s = _seconds(wanted.every)
+        every_s, planes = _seconds(wanted.every), _planes(wanted.planes)
         now = context.clock()
         with context.work() as transaction:
             head = self._handle.lock_or_create(transaction)
@@ -72,6 +78,8 @@ class GitBackups(Part):
                 scan_secrets=wanted.scan_secrets,
                 on_tasks=wanted.on_tasks,
                 every_s=every_s,
+                planes=planes,
+                had_planes=planes,
                 created_at=now,
                 next_at=now,
                 claimed_until=now,
@@ -150,11 +158,15 @@ class GitBackups(Part):
         branch: str | None = None,
         private_key: str | None = None,
         fingerprint: str | None = None,
+        user: str | None = None,
+        password: str | None = None,
         progress: Progress = no_progress,
     ) -> GitImported:
         """Makes the namespace of a git repository, in a directory or at a remote: the way back.
 
-        Each commit becomes a snapshot. Raises `NamespaceExists` if the namespace is there.
+        Each commit becomes a snapshot. Over ssh, `private_key` is shown to a host that has the key
+        with this `fingerprint`; over https, `user` and `password` are, if they are given. Raises
+        `NamespaceExists` if the namespace is there.
         """
         from holdfast.engine.gitbackup.importing import import_from  # noqa: PLC0415 - as below
 
@@ -164,6 +176,7 @@ class GitBackups(Part):
             branch=branch,
             private_key=private_key,
             fingerprint=fingerprint,
+            login=None if password is None else f"{_login(user)}:{password}",
             progress=progress,
         )
 
@@ -171,8 +184,7 @@ class GitBackups(Part):
         remote = to_remote(backup.remote)
         if not remote.is_ssh:
             raise InvalidValue("an https remote has no host key: its certificate is checked")
-        # What runs programs is loaded by those who do.
-        from holdfast.git.remotes import address_of, scan  # noqa: PLC0415 - see above
+        from holdfast.git.remotes import address_of, scan  # noqa: PLC0415 - as above
 
         allowed = self._handle.context.private_remotes
         return scan(remote, address_of(remote, allows_private=allowed))
@@ -239,6 +251,8 @@ def _continued(new: GitBackup, old: GitBackup | None) -> GitBackup:
             pushed_number=old.pushed_number,
             pushed_commit=old.pushed_commit,
             withheld=old.withheld,
+            had_planes=[each for each in PLANES if each in {*old.had_planes, *new.planes}],
+            era=old.era,
         )
     return new
 
@@ -261,6 +275,13 @@ def _seconds(every: timedelta | None) -> int | None:
     if not SHORTEST <= every <= LONGEST:
         raise InvalidValue("a copy is pushed once a minute at the most, and once a year at least")
     return int(every.total_seconds())
+
+
+def _planes(wanted: Sequence[Plane | str]) -> list[str]:
+    """Returns planes, each once and in their order; raises `InvalidValue` for what is none."""
+    if not {*wanted} <= {*PLANES}:
+        raise InvalidValue("planes are some of store, sessions and memories: files always go")
+    return [plane.value for plane in PLANES if plane in wanted]
 
 
 def _login(user: str | None) -> str:

@@ -4,7 +4,8 @@ Only what differs between two roots is read and written. What was done last is k
 last commit itself, and nothing else has to be remembered: a stream that broke off is begun again
 where the branch stands. A repository that is lost is made again, and the commits are the same.
 
-What stays here (`rules.py`) is listed in each tree, so that a clone says what it lacks.
+What stays here (`rules.py`) is listed in each tree, so that a clone says what it lacks. Other
+planes than files are written if that is wanted (`planesout.py`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,6 +22,7 @@ from holdfast.engine.gitbackup.messages import (
     read_message,
     write_message,
 )
+from holdfast.engine.gitbackup.planesout import PlanesOut
 from holdfast.engine.gitbackup.rules import BY_SIZE, Rules
 from holdfast.engine.gitbackup.tokens import without_tokens
 from holdfast.engine.objects import content
@@ -32,7 +34,7 @@ from holdfast.errors import GitFailed, ObjectMissing, PackMissing
 from holdfast.git.names import KEEP, OWN, to_git
 from holdfast.git.repository import EXECUTABLE, FILE, LINK, Repository, Writer
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo
+from holdfast.model.basics import EMPTY_MAP, Plane, Root, SnapshotInfo
 from holdfast.tree import diff, get, iterate, prefix_stop
 
 WITHHELD: Final = OWN + b"/withheld.json"
@@ -133,8 +135,8 @@ def _snapshots(handle: Handle, numbers: Sequence[int]) -> list[SnapshotInfo]:
         return with_names(transaction, head, usable)
 
 
-def _base_of(handle: Handle, last: Trailers | None, rules: Rules) -> ObjectId | None:
-    """Returns the files that the last commit shows; None if the next is to be written whole.
+def _base_of(handle: Handle, last: Trailers | None, rules: Rules) -> Root | None:
+    """Returns what the last commit shows; None if the next is to be written whole.
 
     Only what the timeline itself says is believed: a repository may have come back from a remote.
     """
@@ -147,7 +149,7 @@ def _base_of(handle: Handle, last: Trailers | None, rules: Rules) -> ObjectId | 
     if row is None or row.id != last.snapshot or row.root.hex() != last.root:
         return None
     with suppress(ObjectMissing, PackMissing):
-        return handle.objects.get_root(row.root).plane(Plane.FILES)
+        return handle.objects.get_root(row.root)
     return None
 
 
@@ -157,16 +159,18 @@ class _Exporting:
     def __init__(self, handle: Handle, writer: Writer, rules: Rules, lacks: dict[str, str]) -> None:
         self._handle, self._writer, self._rules = handle, writer, rules
         self._objects, self._lacks = handle.objects, lacks
+        self._planes = PlanesOut(handle, writer, rules, lacks)
 
-    def write(self, snapshots: list[SnapshotInfo], base: ObjectId | None) -> ObjectId | None:
-        """Writes a commit for each of some snapshots; returns the files that the last one shows."""
+    def write(self, snapshots: list[SnapshotInfo], base: Root | None) -> Root | None:
+        """Writes a commit for each of some snapshots; returns what the last one shows."""
         for snapshot in snapshots:
             with looking_at(self._handle, snapshot):
                 base = self._commit(snapshot, base)
         return base
 
-    def _commit(self, snapshot: SnapshotInfo, base: ObjectId | None) -> ObjectId:
-        files = self._objects.get_root(snapshot.root).plane(Plane.FILES)
+    def _commit(self, snapshot: SnapshotInfo, base: Root | None) -> Root:
+        root = self._objects.get_root(snapshot.root)
+        files = root.plane(Plane.FILES)
         seconds = max(0, int(snapshot.created_at.timestamp()))
         message = write_message(snapshot, self._rules)
         self._writer.begin(message, author=author_of(snapshot), seconds=seconds)
@@ -174,15 +178,16 @@ class _Exporting:
         if base is None:
             self._writer.clear()
             self._lacks.clear()
-        old = EMPTY_MAP if base is None else base
+        old = EMPTY_MAP if base is None else base.plane(Plane.FILES)
         # First what goes, so that it is in the way of nothing.
         self._keep_folders(self._take_away(old, files), files)
         for edit in diff(self._objects, old, files):
             if edit.new is not None:
                 self._bring(edit.key, decode_entry(edit.new), is_there=edit.old is not None)
+        self._planes.write(Root() if base is None else base, root)
         if base is None or self._lacks != before:
             self._write_list()
-        return files
+        return root
 
     def _take_away(self, old: ObjectId, new: ObjectId) -> list[bytes]:
         """Takes away what is no file any more; returns the folders to look at.

@@ -3,11 +3,13 @@
 Each commit becomes a snapshot, all of them in one transaction: the namespace is there with its
 whole past, or not at all. Repositories of others are taken as well; whoever made one is not
 trusted. What git holds no namespace can (a commit of another repository) is passed over and named.
+Planes other than files come back where a commit has them (`planesback.py`).
 """
 
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import BinaryIO, Final, cast
@@ -21,6 +23,7 @@ from holdfast.engine.core.paths import MAX_PATH_BYTES, legible, to_key, to_text
 from holdfast.engine.files.editing import USUAL_FILE_MODE
 from holdfast.engine.files.fitting import check_tree, settle
 from holdfast.engine.gitbackup.messages import read_message
+from holdfast.engine.gitbackup.planesback import MOST_FILE_BYTES, PlanesBack
 from holdfast.engine.gitbackup.secrets import read_key
 from holdfast.engine.objects import content
 from holdfast.engine.objects.stage import Stage
@@ -39,12 +42,21 @@ from holdfast.errors import (
     UnsafeArchive,
 )
 from holdfast.git.names import KEEP, OWN, from_git
-from holdfast.git.program import Program
+from holdfast.git.program import Program, find_git
 from holdfast.git.remotes import Credentials, address_of, fetch, fetch_path, scan
-from holdfast.git.repository import EXECUTABLE, LINK, MODULE, Commit, Reader, Repository, Step
+from holdfast.git.repository import (
+    EXECUTABLE,
+    LINK,
+    MODULE,
+    Commit,
+    Parts,
+    Reader,
+    Repository,
+    Step,
+)
 from holdfast.git.urls import HostKey, check_branch, to_remote
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model.basics import EMPTY_MAP, Kind, Size, SnapshotInfo
+from holdfast.model.basics import EMPTY_MAP, Head, Kind, Size, SnapshotInfo
 from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.model.gitbackups import GitImported
 from holdfast.operations.snapshots import MAX_LABEL_CHARS, MAX_TEXT_CHARS, Note
@@ -62,9 +74,10 @@ _EXECUTABLE_MODE: Final = USUAL_FILE_MODE | 0o111
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """What a commit shows: its files, how much that is, and what is said of it."""
+    """What a commit shows: its files, other planes, how much that is, and what is said of it."""
 
     files: ObjectId
+    planes: dict[str, ObjectId]
     size: Size
     note: Note
     detail: dict[str, object]
@@ -85,10 +98,10 @@ def import_history(
     commits = repository.commits(name, most=MOST_COMMITS)
 
     def attempt(stage: Stage) -> tuple[list[SnapshotInfo], _Arriving]:
-        arriving = _Arriving(handle, stage, repository, origin)
+        arriving = _Arriving(handle, stage, repository, origin, PlanesBack(handle, stage))
         points = [*arriving.read(commits, progress)]
         stage.seal()
-        done, _ = advance(handle, _plan(handle, points), creates=True, ahead=stage)
+        done, _ = advance(handle, _plan(handle, points, arriving), creates=True, ahead=stage)
         return done, arriving
 
     done, arriving = carry_out(handle, attempt, is_around=True)
@@ -103,14 +116,14 @@ def import_history(
     )
 
 
-def _plan(handle: Handle, points: list[_Point]):  # noqa: ANN202 - a plan, as `advance` has it
+def _plan(handle: Handle, points: list[_Point], arriving: "_Arriving"):  # noqa: ANN202 - a plan, as `advance` has it
     def plan(_transaction: Transaction, folded: Folded) -> Move[None]:
         if folded.head.generation or folded.is_dirty:
             raise NamespaceExists(handle.name)
         check_quota(folded.head, points[-1].size)
         marks, parent = list[Mark](), cast("SnapshotId | None", None)
         for point in points:
-            root = folded.root.replacing(files=point.files)
+            root = folded.root.replacing(files=point.files, **point.planes)
             mark = Mark(
                 id=handle.context.ids.snapshot(),
                 kind=Kind.IMPORT,
@@ -122,7 +135,8 @@ def _plan(handle: Handle, points: list[_Point]):  # noqa: ANN202 - a plan, as `a
             )
             marks.append(mark)
             parent = mark.id
-        return Move(marks=marks, position=parent, result=None, exact=True)
+        also = arriving.record
+        return Move(marks=marks, position=parent, result=None, exact=True, also=also)
 
     return plan
 
@@ -135,6 +149,7 @@ class _Arriving:
     stage: Stage
     repository: Repository
     origin: str
+    planes: PlanesBack
     left_out: set[str] = field(default_factory=set[str])
     _blobs: dict[tuple[bytes, str], bytes] = field(default_factory=dict[tuple[bytes, str], bytes])
     """The entries of blobs that came before: a file that moves is read once."""
@@ -148,7 +163,9 @@ class _Arriving:
         with self.repository.reading() as reader:
             for number, commit in enumerate(commits, start=1):
                 steps = self.repository.steps(commit, is_first=number == 1)
-                changes = dict(self._changes(steps, reader))
+                said = read_message(commit)
+                planes = [] if said is None else said.planes or []
+                changes = dict(self._changes(steps, reader, planes))
                 try:
                     check_tree(source, files, changes)
                 except NotADirectory as exc:
@@ -157,13 +174,20 @@ class _Arriving:
                 self.stage.add_nodes(applied.nodes)
                 self.stage.spill()
                 files, size = applied.root, size + size_of(applied.edits)
-                yield _Point(files, size, _note(commit), self._detail(commit))
+                size += self.planes.settle(source)
+                others = {plane.value: root for plane, root in self.planes.roots.items()}
+                yield _Point(files, others, size, _note(commit), self._detail(commit))
                 progress("import", number, len(commits))
         if not commits:
             raise UnsafeArchive("the repository has no commit on this branch")
 
+    def record(self, transaction: Transaction, head: Head) -> None:
+        """Writes what is in rows alone, in the transaction that moves the head."""
+        with self.repository.reading() as reader:
+            self.planes.record(transaction, head, reader)
+
     def _changes(
-        self, steps: Iterator[Step], reader: Reader
+        self, steps: Iterator[Step], reader: Reader, planes: list[str]
     ) -> Iterator[tuple[bytes, bytes | None]]:
         limits, puts = self.handle.context.limits, dict[bytes, bytes]()
         for step in steps:
@@ -171,6 +195,7 @@ class _Arriving:
             if self._steps > limits.archive_members:
                 raise TooLarge(f"a repository may have {limits.archive_members} changes of files")
             if step.path.startswith(OWN + b"/"):
+                self.planes.take(step, planes, partial(self._text, reader))
                 continue
             key, is_folder = _key_of(step.path)
             if step.mode == MODULE:
@@ -190,14 +215,27 @@ class _Arriving:
             known = self._blobs[mode, step.blob] = encode_entry(self._read(step, mode, reader))
         return known
 
-    def _read(self, step: Step, mode: bytes, reader: Reader) -> Entry:
-        limits = self.handle.context.limits
+    def _text(self, reader: Reader, step: Step) -> bytes:
+        with self._opened(step, reader) as parts:
+            if parts.size > MOST_FILE_BYTES:
+                raise TooLarge(f"{legible(to_text(step.path))} has more than we ever write there")
+            return parts.read()
+
+    @contextmanager
+    def _opened(self, step: Step, reader: Reader) -> Generator[Parts]:
+        """Opens a file; raises if that is not there, or there are too many bytes by now."""
+        most = self.handle.context.limits.archive_bytes
         with reader.opened(step.blob.encode()) as parts:
             if parts is None:
                 raise UnsafeArchive("the repository lacks a file", member=step.path)
             self._bytes += parts.size
-            if self._bytes > limits.archive_bytes:
-                raise TooLarge(f"a repository may hold {limits.archive_bytes} bytes")
+            if self._bytes > most:
+                raise TooLarge(f"a repository may hold {most} bytes")
+            yield parts
+
+    def _read(self, step: Step, mode: bytes, reader: Reader) -> Entry:
+        limits = self.handle.context.limits
+        with self._opened(step, reader) as parts:
             if mode == LINK:
                 target = parts.read(MAX_PATH_BYTES + 1)
                 if not target or b"\0" in target or len(target) > MAX_PATH_BYTES:
@@ -253,11 +291,13 @@ def import_from(
     branch: str | None = None,
     private_key: str | None = None,
     fingerprint: str | None = None,
+    login: str | None = None,
     progress: Progress = no_progress,
 ) -> GitImported:
     """Makes a namespace of a repository on this disk, or at a remote.
 
-    Over ssh, `private_key` is shown, and the host has to have the key with this `fingerprint`.
+    Over ssh, `private_key` is shown, and the host has to have the key with this `fingerprint`; over
+    https, `login`, a user, a colon and a password.
     """
     name = "HEAD" if branch is None else f"refs/heads/{check_branch(branch)}"
     most = handle.context.limits.archive_bytes
@@ -269,8 +309,9 @@ def import_from(
             origin = Path(source).name
         else:
             remote = to_remote(source)
+            find_git(over_https=not remote.is_ssh)
             address = address_of(remote, allows_private=handle.context.private_remotes)
-            shown = Credentials()
+            shown = Credentials(login=login, certificates=handle.context.git_certificates)
             if remote.is_ssh:
                 if private_key is None:
                     raise InvalidValue("an ssh remote has to be shown a private key")

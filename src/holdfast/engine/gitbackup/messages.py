@@ -39,6 +39,8 @@ class Trailers(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     target: str | None = None
     partial: bool = False
     metadata: dict[str, str] | None = None
+    planes: list[str] | None = None
+    """What is in the commit beside files."""
 
 
 def write_message(snapshot: SnapshotInfo, rules: Rules) -> str:
@@ -64,6 +66,7 @@ def write_message(snapshot: SnapshotInfo, rules: Rules) -> str:
         target=snapshot.target,
         partial=snapshot.is_partial,
         metadata=_metadata(snapshot, rules) or None,
+        planes=[*rules.planes] or None,
     )
     about = _line(label or task or reason or "")
     subject = f"{snapshot.kind.value}: {about}" if about else snapshot.kind.value

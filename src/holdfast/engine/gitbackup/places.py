@@ -112,9 +112,11 @@ def _name_of(backup: GitBackup) -> str:
     """Returns the name of a copy's repository: by where it goes.
 
     The number of the namespace alone would not do. Where a catalog is set back, numbers are given
-    out again, and the past of another would be pushed.
+    out again, and the past of another would be pushed. One that held what was erased has another
+    name from then on, and is swept wherever it is.
     """
-    said = msgspec.msgpack.encode((backup.id, backup.remote, backup.branch))
+    era = (backup.era,) if backup.era else ()
+    said = msgspec.msgpack.encode((backup.id, backup.remote, backup.branch, *era))
     return f"{backup.namespace_id}-{blake2b(said, digest_size=16).hexdigest()}{_SUFFIX}"
 
 

@@ -26,9 +26,11 @@ from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle
 from holdfast.errors import Busy, GitFailed, HoldfastError, HostKeyUnconfirmed
 from holdfast.errors.system import from_system
+from holdfast.git.program import find_git
 from holdfast.git.remotes import Credentials, address_of, fetch, push
 from holdfast.git.repository import Repository
 from holdfast.git.urls import Remote, to_host_key, to_remote
+from holdfast.model.basics import Plane
 from holdfast.model.gitbackups import DueGitBackup, GitBackup
 
 RETRIES: Final = (30, 60, 300, 900, 3600, 7200)
@@ -87,11 +89,13 @@ def bring(handle: Handle, backup: GitBackup) -> Exported:
     context, remote = handle.context, to_remote(backup.remote)
     if remote.is_ssh and backup.host_key is None:
         raise HostKeyUnconfirmed(f"nobody has confirmed the host key of {remote.host}")
+    find_git(over_https=not remote.is_ssh)
     shown = _credentials(context, backup)
     rules = Rules(
         patterns=tuple(backup.patterns),
         file_bytes=backup.file_bytes,
         finds_tokens=backup.scan_secrets,
+        planes=tuple(map(Plane, backup.planes)),
     )
     with opened_repository(context, backup) as repository:
         address = address_of(remote, allows_private=context.private_remotes)
@@ -156,7 +160,8 @@ def _go_on(
 def _credentials(context: Context, backup: GitBackup) -> Credentials:
     secret = decrypt(context, backup.secret, purpose=backup.id)
     if backup.public_key is None:
-        return Credentials(password=f"{backup.login}:{secret.decode()}")
+        login = f"{backup.login}:{secret.decode()}"
+        return Credentials(login=login, certificates=context.git_certificates)
     key = None if backup.host_key is None else to_host_key(backup.host_key)
     return Credentials(private_key=secret, host_key=key)
 
@@ -181,7 +186,7 @@ def _record(
         if head is None or row is None or row.id != seen.id:
             return False
         row = replace(row, claimed_until=now, tried_at=began)
-        is_elsewhere = (row.remote, row.branch) != (seen.remote, seen.branch)
+        is_elsewhere = (row.remote, row.branch, row.era) != (seen.remote, seen.branch, seen.era)
         if is_elsewhere or isinstance(error, Busy):
             # Of a worker that is still at it, it will be known what came of it.
             later = now + timedelta(seconds=0 if is_elsewhere else RETRIES[0])

@@ -1,4 +1,7 @@
-"""What of a namespace goes into its copy, and what stays here, with the reason."""
+"""What of a namespace goes into its copy, and what stays here, with the reason.
+
+A name, of a file or of what is in another plane, is looked at in all its parts.
+"""
 
 import fnmatch
 import re
@@ -13,6 +16,7 @@ import msgspec
 
 from holdfast.engine.gitbackup.patterns import USUAL_PATTERNS
 from holdfast.engine.gitbackup.tokens import SHAPES, has_token
+from holdfast.model.basics import Plane
 from holdfast.operations.gitbackups import USUAL_FILE_BYTES
 
 FORMAT: Final = 1
@@ -29,11 +33,15 @@ class Rules:
     patterns: Sequence[str] = USUAL_PATTERNS
     file_bytes: int = USUAL_FILE_BYTES
     finds_tokens: bool = True
+    planes: Sequence[Plane] = ()
+    """What goes with the files."""
 
     @cached_property
     def digest(self) -> str:
         """Returns what all of it comes down to: under other rules a tree is made anew."""
         said = (FORMAT, tuple(self.patterns), self.file_bytes, self.finds_tokens)
+        # Copies from before there was a choice stay what they are.
+        said += (tuple(self.planes),) if self.planes else ()
         tokens = SHAPES if self.finds_tokens else b""
         return blake2b(msgspec.msgpack.encode(said) + tokens, digest_size=8).hexdigest()
 

@@ -4,7 +4,8 @@ Retention every hour, collection once a day, for every tenant: one worker of all
 the others find it taken, or done, and come again later. Schedules and sessions whose time is over
 are looked for every second, and every quarter of a minute rollback rates that have become another;
 when keys were last used is written down now and then, not with every request. Every worker tends
-the catalog's log, so that nobody who writes waits while it is copied.
+the catalog's log, so that nobody who writes waits while it is copied, and takes away what this
+machine has of copies in git that are no more, whoever has erased them.
 """
 
 import logging
@@ -63,6 +64,19 @@ class Caretaker:
 def looking_after(vault: Holdfast, *, every: timedelta = EVERY) -> Job:
     """Returns the job that keeps to retention, and collects."""
     return Caretaker(vault, every=every).look_after
+
+
+def sweeping_repositories(vault: Holdfast, *, every: timedelta = EVERY) -> Job:
+    """Returns the job that takes away repositories of git backups that are no more."""
+    pauses = iter([min(FIRST_S, every.total_seconds())])
+
+    def sweep() -> float:
+        pause = next(pauses, None)
+        if pause is None:
+            vault.sweep_backups()
+        return every.total_seconds() if pause is None else pause
+
+    return sweep
 
 
 def doing_what_is_due(run: Callable[[], object]) -> Job:
