@@ -35,6 +35,7 @@
     │   ├── HeadMoved
     │   ├── OthersChanged       a task is not taken back: others changed the same since
     │   ├── StateMoved          a session has another version than expected
+    │   ├── NotAsExpected       a value or file is not what the writer expected
     │   ├── SessionExists
     │   ├── EntityExists
     │   ├── TaskEnded           a task that has ended otherwise already
@@ -114,6 +115,7 @@ from holdfast.errors.conflicts import (
     LastAdminKey,
     MergeConflict,
     NamespaceExists,
+    NotAsExpected,
     OthersChanged,
     PathExists,
     ReplyNotKept,
@@ -237,6 +239,7 @@ __all__ = [
     "NamespaceNotFound",
     "NotADirectory",
     "NotAFile",
+    "NotAsExpected",
     "NotBuilt",
     "NotFound",
     "NothingToUndo",

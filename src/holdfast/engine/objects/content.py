@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import BinaryIO, Final, Protocol
 
 import msgspec
+from blake3 import blake3
 
 from holdfast.entries import REF_BYTES, Blob, Inline, pack_ref, unpack_refs
 from holdfast.errors import Damaged, InvalidValue, TooLarge
@@ -26,6 +27,9 @@ MAX_REFS: Final = 8
 
 READ_AHEAD: Final = 32
 """Chunks fetched together while content is streamed."""
+
+
+_TAG_BYTES: Final = 16
 
 
 class Cutting(msgspec.Struct, frozen=True):
@@ -121,6 +125,13 @@ def read(source: ChunkSource, entry: Inline | Blob) -> bytes:
     if isinstance(entry, Inline):
         return entry.data
     return b"".join(stream(source, entry))
+
+
+def tag_of(entry: Inline | Blob) -> str:
+    """Returns a name for the content of an entry: other content has another."""
+    # Of content that is cut in pieces, its references stand for it.
+    stands_for = entry.data if isinstance(entry, Inline) else entry.refs
+    return blake3(stands_for).hexdigest(_TAG_BYTES)
 
 
 def stream(source: ChunkSource, entry: Inline | Blob) -> Iterator[bytes]:

@@ -22,14 +22,34 @@ def decode_value(data: bytes) -> Any:
 
 def value_of(objects: Objects, key: bytes, data: bytes) -> Any:
     """Returns the value that an entry under a key stands for; raises `TooLarge`."""
-    entry = decode_entry(data)
+    entry = entry_of(data)
     if isinstance(entry, Inline):
         return decode_value(entry.data)
-    if not isinstance(entry, Blob):
+    packed = _read(objects, key, entry)
+    check_packed(objects.limits, packed, what=called(key))
+    return decode_value(packed)
+
+
+def data_of(objects: Objects, key: bytes, data: bytes) -> bytes:
+    """Returns the same as the msgpack that it is stored as."""
+    entry = entry_of(data)
+    return entry.data if isinstance(entry, Inline) else _read(objects, key, entry)
+
+
+def entry_of(data: bytes) -> Inline | Blob:
+    """Returns the entry of a value; raises `Damaged` for one of something else."""
+    entry = decode_entry(data)
+    if not isinstance(entry, Inline | Blob):
         message = "an entry of the store is not a value"
         raise Damaged(message)
-    what = "the value of {1} in {0}".format(*map(shorten, from_store_key(key)))
-    check_bytes(objects.limits, entry.size, what=what)
-    packed = content.read(objects, entry)
-    check_packed(objects.limits, packed, what=what)
-    return decode_value(packed)
+    return entry
+
+
+def called(key: bytes) -> str:
+    """Returns what a value is called in a message."""
+    return "the value of {1} in {0}".format(*map(shorten, from_store_key(key)))
+
+
+def _read(objects: Objects, key: bytes, entry: Blob) -> bytes:
+    check_bytes(objects.limits, entry.size, what=called(key))
+    return content.read(objects, entry)
