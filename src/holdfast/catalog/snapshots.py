@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal
 
 from msgspec.structs import replace
 
@@ -13,6 +13,9 @@ from holdfast.catalog.driver import Driver
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import SnapshotInfo
+
+Called = Literal["label", "task_id", "trace_id"]
+"""What somebody calls snapshots by."""
 
 
 class SnapshotQueries(AbsenceQueries):
@@ -53,15 +56,23 @@ class SnapshotQueries(AbsenceQueries):
         return [rows.SNAPSHOT.read(row) for row in found]
 
     def timeline(
-        self, namespace_id: NamespaceId, *, before: int | None, most: int
+        self,
+        namespace_id: NamespaceId,
+        *,
+        before: int | None,
+        most: int,
+        called: tuple[Called, str] | None = None,
     ) -> list[SnapshotInfo]:
-        """Returns snapshots numbered below `before`, newest first, also deleted ones."""
-        found = self._db.all(
-            "timeline",
-            namespace_id=namespace_id,
-            before=rows.NO_LIMIT if before is None else before,
-            most=most,
-        )
+        """Returns snapshots numbered below `before`, newest first, also deleted ones.
+
+        Those alone that are `called` something: that has an index.
+        """
+        asked: dict[str, object] = {"namespace_id": namespace_id, "most": most}
+        asked["before"] = rows.NO_LIMIT if before is None else before
+        if called is None:
+            found = self._db.all("timeline", **asked)
+        else:
+            found = self._db.all(f"timeline_of_{called[0]}", name=called[1], **asked)
         return all_of(namespace_id, map(rows.SNAPSHOT.read, found), attrgetter("number"))
 
     def count_usable_snapshots(
