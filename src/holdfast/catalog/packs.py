@@ -216,7 +216,7 @@ def _to_pack(row: rows.Row) -> PackRow:
 
 def _to_located(row: rows.Row, block: bytes | None) -> Located:
     object_id, pack_id, name, block_offset, block_size, place, size, _ = row
-    if not all(isinstance(each, int) for each in (block_offset, block_size, place, size)):
+    if not (type(block_offset) is type(block_size) is type(place) is type(size) is int):
         message = f"the row of object {object_id.hex()[:16]} does not say where it is"
         raise Damaged(message)
     return Located(

@@ -142,6 +142,9 @@ SELECT key, entry, sequence, checksum FROM pending
 WHERE namespace_id = :namespace_id AND plane = :plane AND key >= :start AND key < :stop
 ORDER BY key DESC LIMIT :most
 
+-- name: all_pending_keys
+SELECT plane, key FROM pending WHERE namespace_id = :namespace_id
+
 -- name: all_pending
 SELECT plane, key, entry, sequence, checksum FROM pending WHERE namespace_id = :namespace_id
 

@@ -5,7 +5,7 @@ from typing import Any
 from holdfast.engine.core.decoding import check_bytes, check_packed
 from holdfast.engine.objects import content
 from holdfast.engine.objects.reader import Objects
-from holdfast.entries import Blob, Inline, decode_entry
+from holdfast.entries import Blob, Inline, decode_entry, encode_entry
 from holdfast.errors import Damaged, shorten
 from holdfast.store.codec import decode
 from holdfast.storekeys import from_store_key
@@ -53,3 +53,16 @@ def called(key: bytes) -> str:
 def _read(objects: Objects, key: bytes, entry: Blob) -> bytes:
     check_bytes(objects.limits, entry.size, what=called(key))
     return content.read(objects, entry)
+
+
+def settle_value(sink: content.Sink, data: bytes) -> bytes:
+    """Returns the entry of a value as maps have it; what it needs goes to the sink.
+
+    One that is pending may lie in its row.
+    """
+    if len(data) <= content.INLINE_BYTES:
+        return data
+    entry = entry_of(data)
+    if isinstance(entry, Blob) or entry.size <= content.INLINE_BYTES:
+        return data
+    return encode_entry(content.as_value(sink, entry.data))

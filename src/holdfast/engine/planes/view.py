@@ -9,6 +9,7 @@ from datetime import datetime
 from operator import gt, lt
 from typing import Final
 
+from holdfast.catalog.pending import ONE_MARK
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.planes.handle import Handle
@@ -42,6 +43,7 @@ class View:
         self._transaction = transaction
         self._namespace_id = None if head is None else head.namespace_id
         self._plane = plane
+        self._head = head
         self.pending: dict[bytes, bytes | None] = {}
         """What was asked for, and is pending: whoever computes with it asks once."""
         self._asked: set[bytes] = set()
@@ -54,6 +56,11 @@ class View:
         bound = objects.bound(transaction)
         root = bound.get_root(head.root).plane(plane)
         return View(bound, root, transaction=transaction, head=head, plane=plane)
+
+    @property
+    def unfolded(self) -> int:
+        """How many keys of files and store are pending at the head that this is of, if one is."""
+        return 0 if self._head is None else (self._head.unfolded or 0) // ONE_MARK
 
     def begun(self) -> datetime | None:
         """Returns when the namespace was made: nothing in it is older than that here."""
