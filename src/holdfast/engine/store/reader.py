@@ -14,7 +14,7 @@ from holdfast.engine.core.limits import check_answer, check_limit
 from holdfast.engine.files.reader import Opened
 from holdfast.engine.objects import content
 from holdfast.engine.objects.reader import Objects
-from holdfast.engine.planes.storevalues import data_of, entry_of, value_of
+from holdfast.engine.planes.storevalues import entry_of, iter_packed, packed_of, unpacked
 from holdfast.engine.planes.view import View
 from holdfast.entries import decode_entry
 from holdfast.errors import InvalidValue
@@ -43,7 +43,7 @@ class StoreReader(Part):
     def __init__(self, opened: Opened, *, is_raw: bool = False) -> None:
         self.opened = opened
         self._is_raw = is_raw
-        self._value_of: Callable[[Objects, bytes, bytes], Any] = data_of if is_raw else value_of
+        self._made_of: Callable[[Objects, bytes, bytes], Any] = _as_it_is if is_raw else unpacked
 
     @property
     def raw(self) -> "StoreReader":
@@ -61,11 +61,15 @@ class StoreReader(Part):
         wanted = to_store_key(namespace, key)
         with self.opened() as view:
             data = view.get(wanted)
-            return default if data is None else self._value_of(view.objects, wanted, data)
+            if data is None:
+                return default
+            return self._made_of(view.objects, wanted, packed_of(view.objects, wanted, data))
 
     def get_many(self, pairs: Iterable[Pair]) -> list[Any]:
         """Returns the values in the order asked for; None for what is missing."""
-        return self._read(pairs, self._value_of)
+        return self._read(
+            pairs, lambda objects, key, _, packed: self._made_of(objects, key, packed)
+        )
 
     def find(self, namespace: str, key: str) -> StoreValue | None:
         """Returns the value for a key, and its tag; None if there is none."""
@@ -141,9 +145,9 @@ class StoreReader(Part):
             return [
                 (
                     from_store_key(key) if namespace is None else key[own:].decode(),
-                    self._value_of(objects, key, data),
+                    self._made_of(objects, key, packed),
                 )
-                for key, data in rows
+                for key, packed in iter_packed(objects, rows)
             ]
 
     @does(FindMaxKey)
@@ -184,35 +188,45 @@ class StoreReader(Part):
         Of all namespaces, if none is named. A page holds `most` values at the most, and ends where
         they become too many bytes.
         """
-        page: list[StoreValue] = []
+        rows, size, has_more = list[tuple[bytes, bytes]](), 0, False
         with self.opened() as view:
-            size = 0
             for key, data in _iterate(view, namespace, prefix, after=after, reverse=reverse):
-                if len(page) >= most or size >= PAGE_BYTES:
-                    return StoreItems(items=page, has_more=True)
+                has_more = len(rows) >= most or size >= PAGE_BYTES
+                if has_more:
+                    break
                 size += decode_entry(data).size
-                page.append(self._listed(view.objects, key, data))
-        return StoreItems(items=page, has_more=False)
+                rows.append((key, data))
+            objects = view.objects
+            listed = [self._listed(objects, k, packed) for k, packed in iter_packed(objects, rows)]
+        return StoreItems(items=listed, has_more=has_more)
 
     def _read(
-        self, pairs: Iterable[Pair], make: Callable[[Objects, bytes, bytes], Any]
+        self, pairs: Iterable[Pair], make: Callable[[Objects, bytes, bytes, bytes], Any]
     ) -> list[Any]:
         wanted = [to_store_key(namespace, key) for namespace, key in pairs]
         with self.opened() as view:
             found, objects = view.get_many(list(set(wanted))), view.objects
             sizes = {key: decode_entry(data).size for key, data in found.items()}
             check_answer(objects.limits, (sizes.get(key, 0) for key in wanted))
-            return [make(objects, key, found[key]) if key in found else None for key in wanted]
+            packed = dict(iter_packed(objects, found.items()))
+            return [
+                None if (data := packed.get(key)) is None else make(objects, key, found[key], data)
+                for key in wanted
+            ]
 
     def _listed(
-        self, objects: Objects, key: bytes, data: bytes, tag: str | None = None
+        self, objects: Objects, key: bytes, packed: bytes, tag: str | None = None
     ) -> StoreValue:
-        (namespace, name), made = from_store_key(key), self._value_of(objects, key, data)
+        (namespace, name), made = from_store_key(key), self._made_of(objects, key, packed)
         value, raw = (None, made) if self._is_raw else (made, None)
         return StoreValue(namespace=namespace, key=name, value=value, data=raw, tag=tag)
 
-    def _tagged(self, objects: Objects, key: bytes, data: bytes) -> StoreValue:
-        return self._listed(objects, key, data, content.tag_of(entry_of(data)))
+    def _tagged(self, objects: Objects, key: bytes, data: bytes, packed: bytes) -> StoreValue:
+        return self._listed(objects, key, packed, content.tag_of(entry_of(data)))
+
+
+def _as_it_is(_objects: Objects, _key: bytes, packed: bytes) -> bytes:
+    return packed
 
 
 def size_of(store: StoreReader) -> int:
