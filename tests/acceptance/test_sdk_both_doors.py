@@ -549,6 +549,16 @@ def test_what_is_written_only_as_expected(agent: Namespace) -> None:
     assert [each and each.value for each in done.values] == [1, None]
 
 
+def test_a_snapshot_is_found_by_what_it_is_called(agent: Namespace) -> None:
+    first = agent.snapshot("kept", task_id="t", trace_id="r")
+    agent.snapshot("other", task_id="t")
+    again = agent.snapshot("kept")
+    assert [each.id for each in agent.timeline(label="kept")] == [again.id, first.id]
+    assert [each.id for each in agent.list_snapshots(label="kept", limit=1)] == [again.id]
+    assert [each.id for each in agent.timeline(task_id="t", trace_id="r")] == [first.id]
+    assert list(agent.list_snapshots(trace_id="none")) == []
+
+
 def test_values_are_listed_from_the_end_and_in_parts(agent: Namespace) -> None:
     keys = [f"{letter}{number:03}" for letter in "ab" for number in range(300)]
     agent.store.set_many([("n", key, key) for key in keys])

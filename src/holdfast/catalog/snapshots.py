@@ -1,8 +1,9 @@
 """The part of a transaction that is about snapshots."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
@@ -16,6 +17,12 @@ from holdfast.model.basics import SnapshotInfo
 
 Called = Literal["label", "task_id", "trace_id"]
 """What somebody calls snapshots by."""
+
+_BY_NAME: Final[Mapping[Called, str]] = {
+    "label": "timeline_of_label",
+    "task_id": "timeline_of_task",
+    "trace_id": "timeline_of_trace",
+}
 
 
 class SnapshotQueries(AbsenceQueries):
@@ -72,7 +79,7 @@ class SnapshotQueries(AbsenceQueries):
         if called is None:
             found = self._db.all("timeline", **asked)
         else:
-            found = self._db.all(f"timeline_of_{called[0]}", name=called[1], **asked)
+            found = self._db.all(_BY_NAME[called[0]], name=called[1], **asked)
         return all_of(namespace_id, map(rows.SNAPSHOT.read, found), attrgetter("number"))
 
     def count_usable_snapshots(

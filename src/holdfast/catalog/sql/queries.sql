@@ -193,19 +193,19 @@ SELECT {snapshot}
 FROM snapshots WHERE namespace_id = :namespace_id AND label = :name AND number < :before
 ORDER BY number DESC LIMIT :most
 
--- As the index has it, and then the whole.
--- name: timeline_of_task_id
+-- As the index has it, then the whole: a plain `=` would keep SQLite from using that index.
+-- name: timeline_of_task
 SELECT {snapshot}
 FROM snapshots
 WHERE namespace_id = :namespace_id AND substr(task_id, 1, 64) = substr(:name, 1, 64)
-    AND task_id = :name AND number < :before
+    AND task_id IS NOT NULL AND task_id || '' = :name AND number < :before
 ORDER BY number DESC LIMIT :most
 
--- name: timeline_of_trace_id
+-- name: timeline_of_trace
 SELECT {snapshot}
 FROM snapshots
 WHERE namespace_id = :namespace_id AND substr(trace_id, 1, 64) = substr(:name, 1, 64)
-    AND trace_id = :name AND number < :before
+    AND trace_id IS NOT NULL AND trace_id || '' = :name AND number < :before
 ORDER BY number DESC LIMIT :most
 
 -- As `is_expired` has it: `oldest` is when one without a term of its own was taken at the earliest.
@@ -296,14 +296,14 @@ WHERE o.tenant_id = :tenant_id AND o.id = :key
 SELECT id, pack_id, name, block_offset, block_size, place, size,
        CASE WHEN number = 1 THEN
            (SELECT substr(d.data, CAST(block_offset + 1 AS INTEGER), CAST(block_size AS INTEGER))
-            FROM pack_data d WHERE d.pack_id = found.pack_id)
+            FROM pack_data d WHERE d.pack_id = needed.pack_id)
        END
 FROM (
     SELECT o.id, o.pack_id, p.name, o.block_offset, o.block_size, o.place, o.size,
            ROW_NUMBER() OVER (PARTITION BY o.pack_id, o.block_offset, o.block_size) AS number
     FROM objects o JOIN packs p ON p.id = o.pack_id
     WHERE o.tenant_id = :tenant_id AND o.id = :key
-) AS found
+) AS needed
 
 -- name: find_object
 SELECT id, touched FROM objects WHERE tenant_id = :tenant_id AND id = :key
