@@ -203,34 +203,46 @@ def _put(
     All of them, over whatever is under the keys of `over`; None if it depends on what is there.
     """
     sizes, limits = [*map(len, packed)], handle.context.limits
-    largest, most = max(sizes, default=0), content.PENDING_BYTES
+    largest = max(sizes, default=0)
+    held = None if over is None else Size(len(packed), sum(sizes))
     if largest > limits.value_bytes:
         message = f"a value may have {limits.value_bytes} bytes; this one has {largest}"
         raise TooLarge(message)
-    held = None if over is None else Size(len(packed), sum(sizes))
-    heavy = sum(size for size in sizes if content.INLINE_BYTES < size <= most)
+    if largest <= content.INLINE_BYTES:
+        # No objects, so nothing to stage: 5 µs of 85, but for the disk.
+        small, creates = [encode_entry(Inline(data)) for data in packed], bool(packed)
+        change_rows(
+            handle,
+            Plane.STORE,
+            lambda view: compute(view, small),
+            held=held,
+            over=over or (),
+            creates=creates,
+        )
+        return
     # What tasks change is noted as maps have it: what a task finds later is the same then, unless
     # others have changed it.
-    if heavy > limits.inline_bytes or (heavy and handle.door.within()):
+    most = content.PENDING_BYTES
+    if handle.door.within() or sum(n for n in sizes if n <= most) > limits.inline_bytes:
         most = content.INLINE_BYTES
 
     def prepare(stage: Stage) -> Callable[[View], Rows]:
-        staged = {
-            at: encode_entry(content.as_value(stage, data))
-            for at, data in enumerate(packed)
-            if len(data) > most
-        }
+        staged = [
+            encode_entry(content.as_value(stage, data)) if len(data) > most else None
+            for data in packed
+        ]
 
         def run(view: View) -> Rows:
             kept = most if view.unfolded < MOST_IN_ROWS else content.INLINE_BYTES
             entries = [
-                staged[at]
-                if at in staged
-                else encode_entry(Inline(d) if len(d) <= kept else content.as_value(stage, d))
-                for at, d in enumerate(packed)
+                entry
+                or encode_entry(
+                    Inline(data) if len(data) <= kept else content.as_value(stage, data)
+                )
+                for entry, data in zip(staged, packed, strict=True)
             ]
             return compute(view, entries)
 
         return run
 
-    change(handle, Plane.STORE, prepare, held=held, over=over or (), creates=bool(packed))
+    change(handle, Plane.STORE, prepare, held=held, over=over or ())
