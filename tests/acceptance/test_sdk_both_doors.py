@@ -519,7 +519,7 @@ def test_what_is_written_only_as_expected(agent: Namespace) -> None:
         assert now is not None
         assert (now.value, raised.value.actual) == ([2], now.tag)
     # Many at once, put and deleted, and looked at though they are not written.
-    tag = store.find_many([("n", "k"), ("n", "none")])[0].tag  # pyright: ignore[reportOptionalMemberAccess] - it is there
+    tag = store.find_many([("n", "k"), ("n", "none")])[0].tag
     with pytest.raises(errors.NotAsExpected):
         store.set_many(
             [("n", "new", 1)],
@@ -580,7 +580,7 @@ def test_values_are_listed_from_the_end_and_in_parts(agent: Namespace) -> None:
     assert agent.store.items(after=("n", "a000"), reverse=True) == [(("m", "a"), 1)]
     assert agent.store.items("n", limit=0) == []
     with pytest.raises(errors.InvalidValue):
-        agent.store.items(after="a")  # pyright: ignore[reportCallIssue, reportArgumentType] - refused
+        agent.store.items(after="a")
     assert agent.store.delete_prefix("n", "a") == 301
     assert agent.store.delete_prefix("n") == 299
     assert agent.store.delete_prefix("none") == 0
@@ -598,7 +598,7 @@ def test_a_list_grows_at_its_end(agent: Namespace) -> None:
     last = store.pop("l")
     assert last is not None
     assert (last.key, last.value) == ("p/" + "0" * 16, {"$bytes": "AA=="})
-    assert [store.pop("l", prefix="0").value for _ in range(3)] == [3, None, items[0]]  # pyright: ignore[reportOptionalMemberAccess] - they are there
+    assert [store.pop("l", prefix="0").value for _ in range(3)] == [3, None, items[0]]
     assert store.pop("l") is None
     agent.undo()
     assert [value for _, value in store.items("l")] == items

@@ -234,7 +234,7 @@ class SqliteDriver:
                 given = [parameters[each] for each in names]
                 given += some
                 # One that is listed again is found once: cheaper than one more statement.
-                given += some[-1:] * (size - len(some))
+                given += [some[-1]] * (size - len(some))
                 found += self._execute(text, given).fetchall()
                 at += size
         return found

@@ -65,9 +65,8 @@ def iter_packed(
             if isinstance(entry, Inline):
                 yield key, entry.data
                 continue
-            found = chunks.get(_first_ref(entry))
-            is_all = found is not None and len(found) == entry.size
-            yield key, found if is_all else _read(objects, key, entry)
+            found = chunks.get(_first_ref(entry), b"")
+            yield key, found if len(found) == entry.size else _read(objects, key, entry)
 
 
 def _first_ref(blob: Blob) -> ObjectId:
