@@ -17,6 +17,7 @@ file tells type checkers the same table; `tests/unit/test_cli_lazy_names.py` com
 """
 
 _HOMES = {
+    "ABSENT": "holdfast.model.values",
     "AdminClient": "holdfast.sdk.admin",
     "AsyncAdminClient": "holdfast.sdk.admin",
     "AsyncClient": "holdfast.sdk.client",
@@ -95,6 +96,7 @@ _HOMES = {
     "Step": "holdfast.model.changes",
     "StorageDay": "holdfast.model.overviews",
     "Store": "holdfast.store",
+    "StoreValue": "holdfast.model.values",
     "Task": "holdfast.engine.tasks.contexts",
     "TaskRun": "holdfast.model.tasks",
     "TenantVault": "holdfast.engine.tenant",

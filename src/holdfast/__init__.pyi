@@ -70,6 +70,7 @@ from holdfast.model.upkeep import (
     Repaired,
     Verified,
 )
+from holdfast.model.values import ABSENT, StoreValue
 from holdfast.model.webhooks import Delivery, NewWebhook, SentDelivery, Webhook
 from holdfast.reinstating import reinstate
 from holdfast.sdk.admin import AdminClient, AsyncAdminClient
@@ -81,6 +82,7 @@ from holdfast.wiring import open_vault as open  # noqa: A004 - holdfast.open rea
 __version__: str
 
 __all__ = [
+    "ABSENT",
     "AdminClient",
     "Agreed",
     "AsyncAdminClient",
@@ -159,6 +161,7 @@ __all__ = [
     "Step",
     "StorageDay",
     "Store",
+    "StoreValue",
     "Task",
     "TaskRun",
     "TenantVault",

@@ -59,10 +59,15 @@ def namespace_start(namespace: str) -> bytes:
         raise _refusal(exc) from exc
 
 
-def namespace_stop(start: bytes) -> bytes:
-    """Returns the smallest map key above all those of the namespace that begins with `start`."""
-    # After the keys of `a` come those of `a NUL …`, whose escaped NUL begins the same way.
-    return start + b"\xff"
+def span_of(start: bytes, prefix: str | None) -> tuple[bytes, bytes]:
+    """Returns from where to where the map keys are of the namespace that begins with `start`.
+
+    With a prefix, those whose keys begin with it.
+    """
+    beginning = start + encode_text(prefix or "")
+    # UTF-8 never holds the byte FF, so it is above whatever a key goes on with. After the keys of
+    # `a` come those of `a NUL …`, whose escaped NUL begins the same way, and goes on with it.
+    return beginning, beginning + b"\xff"
 
 
 def encode_text(text: str) -> bytes:

@@ -504,6 +504,139 @@ def test_many_values_at_once(agent: Namespace) -> None:
     assert agent.store.namespaces() == []
 
 
+def test_what_is_written_only_as_expected(agent: Namespace) -> None:
+    store = agent.store
+    store.set("n", "k", [1], expected=holdfast.ABSENT)
+    found = store.find("n", "k")
+    assert found is not None
+    assert (found.namespace, found.key, found.value, found.data) == ("n", "k", [1], None)
+    assert store.find("n", "none") is None
+    store.set("n", "k", [2], expected=found.tag)
+    for again in (found.tag, holdfast.ABSENT):
+        with pytest.raises(errors.NotAsExpected, match="the value of 'k' in 'n'") as raised:
+            store.set("n", "k", [3], expected=again)
+        assert (raised.value.expected, raised.value.code) == (again, "not_as_expected")
+        now = store.find("n", "k")
+        assert now is not None
+        assert (now.value, raised.value.actual) == ([2], now.tag)
+    # Many at once, put and deleted, and looked at though they are not written.
+    tag = store.find_many([("n", "k"), ("n", "none")])[0].tag
+    with pytest.raises(errors.NotAsExpected):
+        store.set_many(
+            [("n", "new", 1)],
+            delete=[("n", "k")],
+            expected=[("n", "k", tag), ("n", "new", holdfast.ABSENT), ("m", "x", "0" * 32)],
+        )
+    assert store.items() == [(("n", "k"), [2])]
+    store.set_many([("n", "new", 1)], delete=[("n", "k")], expected=[("n", "k", tag)])
+    store.set_many([("n", "new", 2), ("n", "other", 3)], keep=True)
+    assert store.items() == [(("n", "new"), 1), (("n", "other"), 3)]
+    store.put("n", "raw", holdfast.dumps({"a": b"b"}), expected=holdfast.ABSENT)
+    store.put_many([("n", "new", None), ("n", "last", holdfast.dumps(None))])
+    assert store.raw.items("n") == [
+        ("last", holdfast.dumps(None)),
+        ("other", holdfast.dumps(3)),
+        ("raw", holdfast.dumps({"a": b"b"})),
+    ]
+    assert store.raw.get_many([("n", "raw"), ("n", "none")]) == [holdfast.dumps({"a": b"b"}), None]
+    assert store.raw.get("n", "none", 7) == 7
+    one = store.raw.find("n", "raw")
+    assert one is not None
+    assert (one.value, one.data) == (None, holdfast.dumps({"a": b"b"}))
+    with pytest.raises(errors.InvalidValue):
+        store.put("n", "raw", b"\xc1")
+    done = store.batch(set=[("n", "a", 1)], delete=[("n", "raw")], get=[("n", "a"), ("n", "raw")])
+    assert (done.set, done.deleted) == (1, 1)
+    assert [each and each.value for each in done.values] == [1, None]
+
+
+def test_a_snapshot_is_found_by_what_it_is_called(agent: Namespace) -> None:
+    first = agent.snapshot("kept", task_id="t", trace_id="r")
+    agent.snapshot("other", task_id="t")
+    again = agent.snapshot("kept")
+    assert [each.id for each in agent.timeline(label="kept")] == [again.id, first.id]
+    assert [each.id for each in agent.list_snapshots(label="kept", limit=1)] == [again.id]
+    assert [each.id for each in agent.timeline(task_id="t", trace_id="r")] == [first.id]
+    assert list(agent.list_snapshots(trace_id="none")) == []
+
+
+def test_values_are_listed_from_the_end_and_in_parts(agent: Namespace) -> None:
+    keys = [f"{letter}{number:03}" for letter in "ab" for number in range(300)]
+    agent.store.set_many([("n", key, key) for key in keys])
+    agent.snapshot()
+    # What is pending lies over what a snapshot has: some is new, some is gone.
+    agent.store.set_many([("n", "a0005", "new"), ("m", "a", 1)], delete=[("n", "b299")])
+    there = sorted({*keys, "a0005"} - {"b299"})
+    for prefix in (None, "", "a", "b29", "none"):
+        fit = [key for key in there if key.startswith(prefix or "")]
+        assert agent.store.keys("n", prefix, reverse=True) == fit[::-1]
+        assert agent.store.max_key("n", prefix) == (fit[-1] if fit else None)
+        down = agent.store.items("n", prefix, reverse=True, limit=3)
+        assert [key for key, _ in down] == fit[::-1][:3]
+    assert agent.store.keys("n", "a", after="a005", limit=2, reverse=True) == ["a004", "a003"]
+    assert agent.store.items("n", after="a0005", limit=1) == [("a001", "a001")]
+    assert agent.store.items("n", "b", after="a9", limit=1) == [("b000", "b000")]
+    assert agent.store.items("n", "b", after="a9", reverse=True) == []
+    assert agent.store.items(after=("m", "a"), limit=1) == [(("n", "a000"), "a000")]
+    assert agent.store.items(after=("n", "a000"), reverse=True) == [(("m", "a"), 1)]
+    assert agent.store.items("n", limit=0) == []
+    with pytest.raises(errors.InvalidValue):
+        agent.store.items(after="a")
+    assert agent.store.delete_prefix("n", "a") == 301
+    assert agent.store.delete_prefix("n") == 299
+    assert agent.store.delete_prefix("none") == 0
+
+
+def test_a_list_grows_at_its_end(agent: Namespace) -> None:
+    store, items = agent.store, [{"role": "user", "text": "ü" * 200}, None]
+    assert store.append("l", items) == ["0" * 16, "0" * 15 + "1"]
+    assert store.append("l", []) == []
+    agent.snapshot("two")
+    assert store.append("l", [{"$bytes": "AA=="}], prefix="p/") == ["p/" + "0" * 16]
+    assert store.append("l", [3]) == ["0" * 15 + "2"]
+    assert [value for _, value in store.items("l", "0")] == [*items, 3]
+    assert [value for _, value in store.items("l", "0", reverse=True, limit=2)] == [3, None]
+    last = store.pop("l")
+    assert last is not None
+    assert (last.key, last.value) == ("p/" + "0" * 16, {"$bytes": "AA=="})
+    assert [store.pop("l", prefix="0").value for _ in range(3)] == [3, None, items[0]]
+    assert store.pop("l") is None
+    agent.undo()
+    assert [value for _, value in store.items("l")] == items
+    store.set("l", "0other", 1)
+    with pytest.raises(errors.InvalidValue, match="no key of a list"):
+        store.append("l", [1])
+
+
+def test_a_file_is_written_only_as_expected(agent: Namespace) -> None:
+    files = agent.files
+    made = files.write("a/b.txt", "one", expected=holdfast.ABSENT)
+    assert files.stat("a/b.txt").tag == made.tag
+    again = files.write("a/b.txt", "two", expected=made.tag)
+    for wrong in (holdfast.ABSENT, made.tag):
+        with pytest.raises(errors.NotAsExpected, match=r"a/b\.txt") as raised:
+            files.write("a/b.txt", "three", expected=wrong)
+        assert raised.value.actual == again.tag
+    with pytest.raises(errors.NotAsExpected):
+        files.write("a", "a directory is in the way", expected=holdfast.ABSENT)
+    assert files.read("a/b.txt") == b"two"
+    assert again.tag is not None
+    with pytest.raises(errors.NotAsExpected):
+        files.write_many(
+            [("a/c.txt", "c")],
+            delete=["a/b.txt"],
+            expected=[("a/b.txt", again.tag), ("a/c.txt", again.tag)],
+        )
+    assert [info.path for info in files.list("a")] == ["a/b.txt"]
+    expected = [("a/b.txt", again.tag), ("a/b.txt/c", holdfast.ABSENT)]
+    # What goes makes room for what comes.
+    written = files.write_many([("a/b.txt/c", "c")], delete=["a/b.txt", "x"], expected=expected)
+    assert written == 1
+    assert files.read("a/b.txt/c") == b"c"
+    with pytest.raises(errors.NotAFile):
+        files.write_many([], delete=["a"])
+
+
 def test_a_snapshot_of_the_store_knows_what_it_holds(agent: Namespace) -> None:
     agent.files.write("kept", "as it is")
     agent.store.set_many([("n", "stays", 1), ("n", "goes", 2), ("n", "changes", 3)])

@@ -417,6 +417,46 @@ def test_a_batch_puts_deletes_and_reads(agent: httpx.Client) -> None:
     assert agent.post("/v1/store/batch", json=much).status_code == 422
 
 
+@pytest.mark.parametrize(
+    ("route", "body"),
+    [
+        ("batch", {"put": [{"namespace": "n", "key": "k", "data": "no base64!"}]}),
+        ("batch", {"put": [{"namespace": "n", "key": "k", "data": "wQ=="}]}),  # Of no value.
+        ("batch", {"put": [{"namespace": "n", "key": "k", "data": "1AUA"}]}),  # An extension.
+        ("batch", {"put": [{"namespace": "n", "key": "k", "data": "kw=="}]}),  # Cut off.
+        ("batch", {"expected": [{"namespace": "n", "key": "k", "expected": 7}]}),
+        ("append", {"namespace": "n", "values": "text"}),
+        ("append", {"namespace": "n", "values": [1] * 10_001}),
+        ("append", {"namespace": "n", "values": [{"$msgpack": "wQ=="}]}),
+        ("append", {"namespace": "n" * 5000, "values": [1]}),
+        ("pop", {"prefix": "p"}),
+    ],
+)
+def test_what_cannot_be_put_is_refused(agent: httpx.Client, route: str, body: Any) -> None:
+    assert agent.post(f"/v1/store/{route}", json=body).status_code in (400, 422)
+    assert ok(agent.get("/v1/store/count"))["count"] == 0
+
+
+def test_what_is_not_as_expected_is_a_conflict(agent: httpx.Client) -> None:
+    put(agent, "k", 1)
+    found = get(agent, "k").json()
+    body = {"namespace": "n", "key": "k", "value": 2, "expected": "absent"}
+    refused = agent.put("/v1/store/value", json=body)
+    assert refusal(refused) == (409, "not_as_expected")
+    assert refused.json()["error"]["values"]["actual"] == found["tag"]
+    ok(agent.put("/v1/store/value", json={**body, "expected": found["tag"]}))
+    query = {"path": "a.txt", "expected": "absent"}
+    made = ok(agent.put("/v1/files/raw", params=query, content=b"a"))
+    refused = agent.put("/v1/files/raw", params=query, content=b"b")
+    assert refusal(refused) == (409, "not_as_expected")
+    tag = agent.get("/v1/files/raw", params={"path": "a.txt"}).headers["etag"]
+    assert tag == f'"{made["tag"]}"'
+    snapshot = snap(agent)
+    batch = {"expected": [{"namespace": "n", "key": "k", "expected": "absent"}]}
+    answer = agent.post("/v1/store/batch", params={"at": snapshot}, json=batch)
+    assert answer.status_code in (400, 422)
+
+
 # Namespaces, as operators see them
 
 

@@ -98,6 +98,7 @@ def test_a_file_comes_back_with_its_mode_and_time(
         "target": None,
         "path_b64": None,
         "target_b64": None,
+        "tag": inside.files.stat("deep/er.bin").tag,
     }
     assert raw(agent, "deep/er.bin") == inside.files.read("deep/er.bin") == data
     assert inside.files.stat("deep/er.bin").modified_at == datetime.fromisoformat(when)

@@ -227,6 +227,37 @@ def test_a_search_that_ends_early_says_how_far_it_came_and_goes_on(
     assert agent.timeline(limit=3, before=limited.before, **wanted) == every[3:6]
 
 
+def test_snapshots_are_found_by_what_they_are_called(agent: holdfast.Namespace) -> None:
+    long = "t" * 100
+    taken = [
+        agent.snapshot(label, task_id=task_id, trace_id=trace_id)
+        for label, task_id, trace_id in (
+            ("a", long + "1", "r1"),
+            ("b", long + "2", "r1"),
+            (None, long + "1", "ü" * 4000),
+            ("a", None, None),
+            ("a", "other", "r2"),
+        )
+    ]
+
+    def found(**sought: Any) -> list[int]:
+        listed = agent.list_snapshots(**sought)
+        assert listed == agent.timeline(**sought)
+        return [taken.index(each) for each in listed]
+
+    assert found(label="a") == [4, 3, 0]
+    assert found(label="a", limit=2) == [4, 3]
+    assert found(label="a", before=taken[3].number) == [0]
+    assert found(task_id=long + "1") == [2, 0]  # Another one begins as long with the same.
+    assert found(trace_id="ü" * 4000) == [2]
+    assert found(trace_id="r1", label="b") == [1]
+    assert found(trace_id="r1", task_id="other") == found(label="A") == found(task_id=long) == []
+    agent.set_label(taken[3], "b")
+    agent.delete_snapshot(taken[0])
+    assert found(label="a") == [4]
+    assert [each.id for each in agent.timeline(label="b")] == [taken[3].id, taken[1].id]
+
+
 def test_the_total_is_of_those_that_are_there(agent: holdfast.Namespace, clock: Watch) -> None:
     def total() -> int:
         told = agent.timeline(with_=["task"])

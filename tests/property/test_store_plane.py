@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import holdfast
-from holdfast.tree import Node, build, decode_node, last_below
+from holdfast.tree import Node, build, decode_node, iterate
 
 NAMES = st.sampled_from(["a", "a\0", "a\0b", "b", ""])
 KEYS = st.sampled_from(["", "a", "ab", "b", "\0", "\xff", "z" * 40])
@@ -117,10 +117,16 @@ TREES = {
 
 @pytest.mark.parametrize("count", TREES)
 @given(data=st.data())
-def test_the_last_key_below_a_stop_is_the_one_before_it(count: int, data: st.DataObject) -> None:
+def test_what_is_below_a_stop_comes_from_the_one_before_it_down(
+    count: int, data: st.DataObject
+) -> None:
     stop = data.draw(st.one_of(st.none(), st.integers(0, 2 * count + 2)))
+    start = data.draw(st.integers(0, 2 * count + 2))
     below = count if stop is None else min((stop + 1) // 2, count)
-    nodes = Nodes(dict(TREES[count].nodes))
-    found = last_below(nodes, TREES[count].root, None if stop is None else key_of(stop))
+    nodes, root = Nodes(dict(TREES[count].nodes)), TREES[count].root
+    until = None if stop is None else key_of(stop)
+    found = next(iterate(nodes, root, stop=until, down=True), None)
     assert found == ((key_of(2 * below - 2), b"%d" % (below - 1)) if below else None)
     assert nodes.read <= 7, "more than two nodes of a level"
+    up = [*iterate(nodes, root, start=key_of(start), stop=until)]
+    assert [*iterate(nodes, root, start=key_of(start), stop=until, down=True)] == up[::-1]

@@ -43,9 +43,11 @@ READS_A_WHOLE_TABLE = {
 """Queries that are meant to."""
 
 
-SCAN = re.compile(r"SCAN (?!CONSTANT ROW|named\b|needed\b|\w+ VIRTUAL TABLE INDEX (?:1:|0:M))")
+SCAN = re.compile(
+    r"SCAN (?!CONSTANT ROW|named\b|needed\b|\(subquery|\w+ VIRTUAL TABLE INDEX (?:1:|0:M))"
+)
 """A list that was given as JSON, the index of words when it is asked for some, and what the same
-query has found before (`named`, `needed`) are no table."""
+query has found before (`named`, `needed`, a subquery, whose own lines say how) are no table."""
 
 
 def tables_of(dialect: str) -> list[str]:

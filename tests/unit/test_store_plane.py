@@ -13,6 +13,7 @@ from holdfast.errors import (
     Damaged,
     HeadMoved,
     InvalidValue,
+    OthersChanged,
     SnapshotExpired,
     SnapshotNotFound,
     TooLarge,
@@ -392,3 +393,43 @@ def test_small_and_large_values_go_together(agent: holdfast.Namespace) -> None:
     assert agent.size() == type(agent.size())(2, size)
     agent.store.set("n", "large", 2)
     assert agent.size() == type(agent.size())(2, 2)
+
+
+# Values that lie in their rows until a snapshot
+
+
+def put_all(agent: holdfast.Namespace, sizes: list[int]) -> None:
+    for size in sizes:
+        agent.store.set("n", f"{size:06}", "x" * size)
+
+
+def test_a_snapshot_holds_the_same_wherever_values_were_before(vault: holdfast.Holdfast) -> None:
+    sizes = [200, 256, 257, 4000, 4096, 5000, 16_000, 20_000]
+    one, other, many = (vault.namespace(name) for name in ("one", "other", "many"))
+    put_all(one, sizes)
+    with other.task("in a task they are cut at once"):
+        put_all(other, sizes)
+    many.store.set_many([("m", f"{number:05}", number) for number in range(1100)])
+    put_all(many, sizes)
+    assert one.store.items("n") == other.store.items("n") == many.store.items("n")
+    many.store.delete_prefix("m")
+    roots = {each.snapshot().root for each in (one, other, many)}
+    assert len(roots) == 1
+    put_all(one, sizes)  # The same again: pending, and no change.
+    assert list(one.diff()) == []
+    assert one.snapshot().root in roots
+
+
+def test_a_task_that_changed_a_value_in_its_row_is_taken_back(agent: holdfast.Namespace) -> None:
+    agent.store.set("n", "k", LONG)
+    with agent.task("first") as first:
+        agent.store.set("n", "k", LONG + "first")
+        agent.snapshot()
+        agent.store.set("n", "k", LONG + "second")
+    agent.undo(task=first.id)
+    assert agent.store.get("n", "k") == LONG
+    with agent.task("second") as second:
+        agent.store.set("n", "other", LONG)
+    agent.store.set("n", "other", LONG + "by others")
+    with pytest.raises(OthersChanged):
+        agent.undo(task=second.id)

@@ -165,6 +165,7 @@ OTHERS: Final = (
     "holdfast.model.tasks:TaskRun",
     "holdfast.model.upkeep:DeletedNamespace",
     "holdfast.model.upkeep:Fault",
+    "holdfast.model.values:BatchDone",
     "holdfast.model.webhooks:WebhookTest",
 )
 """What calls return that is not among the names of `holdfast`."""
@@ -204,7 +205,14 @@ def values() -> list[tuple[str, type]]:
 def functions() -> list[Member]:
     """Returns the public functions."""
     found = [(name, getattr(holdfast, name)) for name in sorted(holdfast.__all__)]
-    return [member_of(f"holdfast.{name}", f) for name, f in found if not isinstance(f, type)]
+    plain = [(name, f) for name, f in found if callable(f) and not isinstance(f, type)]
+    return [member_of(f"holdfast.{name}", f) for name, f in plain]
+
+
+def constants() -> list[tuple[str, object]]:
+    """Returns the public names that stand for a value."""
+    found = [(name, getattr(holdfast, name)) for name in sorted(holdfast.__all__)]
+    return [(f"holdfast.{name}", value) for name, value in found if not callable(value)]
 
 
 def _places(thing: Thing) -> list[str]:
@@ -219,6 +227,9 @@ def _page(topic: Topic) -> Iterator[str]:
     yield f"# {topic.title}\n\n"
     if any(thing.embedded and thing.remote for thing in topic.things):
         yield f"{BOTH}\n\n"
+    if topic.slug == "store":
+        for name, value in constants():
+            yield f"### `{name}`\n\n```python\n{name} = {value!r}\n```\n\n"
     if topic.slug == "vault":
         for function in functions():
             yield from _member(function)

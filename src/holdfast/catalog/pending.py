@@ -135,6 +135,11 @@ class PendingQueries(AbsenceQueries):
                 damaged.append(exc)
         return sound, damaged
 
+    def pending_keys(self, namespace_id: NamespaceId) -> list[tuple[Plane, bytes]]:
+        """Returns the keys of all rows, whatever they hold: that is neither read nor checked."""
+        found = self._db.all("all_pending_keys", namespace_id=namespace_id)
+        return [(_PLANES[plane], key) for plane, key in found if plane in _PLANES]
+
     def count_pending(self, namespace_id: NamespaceId) -> int:
         return rows.get_row(self._db.one("count_pending", namespace_id=namespace_id), "count")[0]
 

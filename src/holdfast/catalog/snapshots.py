@@ -1,8 +1,9 @@
 """The part of a transaction that is about snapshots."""
 
+from collections.abc import Mapping
 from datetime import datetime
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final, Literal
 
 from msgspec.structs import replace
 
@@ -13,6 +14,15 @@ from holdfast.catalog.driver import Driver
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import SnapshotInfo
+
+Called = Literal["label", "task_id", "trace_id"]
+"""What somebody calls snapshots by."""
+
+_BY_NAME: Final[Mapping[Called, str]] = {
+    "label": "timeline_of_label",
+    "task_id": "timeline_of_task",
+    "trace_id": "timeline_of_trace",
+}
 
 
 class SnapshotQueries(AbsenceQueries):
@@ -53,15 +63,23 @@ class SnapshotQueries(AbsenceQueries):
         return [rows.SNAPSHOT.read(row) for row in found]
 
     def timeline(
-        self, namespace_id: NamespaceId, *, before: int | None, most: int
+        self,
+        namespace_id: NamespaceId,
+        *,
+        before: int | None,
+        most: int,
+        called: tuple[Called, str] | None = None,
     ) -> list[SnapshotInfo]:
-        """Returns snapshots numbered below `before`, newest first, also deleted ones."""
-        found = self._db.all(
-            "timeline",
-            namespace_id=namespace_id,
-            before=rows.NO_LIMIT if before is None else before,
-            most=most,
-        )
+        """Returns snapshots numbered below `before`, newest first, also deleted ones.
+
+        Those alone that are `called` something: that has an index.
+        """
+        asked: dict[str, object] = {"namespace_id": namespace_id, "most": most}
+        asked["before"] = rows.NO_LIMIT if before is None else before
+        if called is None:
+            found = self._db.all("timeline", **asked)
+        else:
+            found = self._db.all(_BY_NAME[called[0]], name=called[1], **asked)
         return all_of(namespace_id, map(rows.SNAPSHOT.read, found), attrgetter("number"))
 
     def count_usable_snapshots(

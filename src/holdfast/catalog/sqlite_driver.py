@@ -115,7 +115,7 @@ def by_place(query: str) -> tuple[str, Sequence[str]]:
     return _PARAMETER.sub("?", query), _PARAMETER.findall(query)
 
 
-_LISTED: Final = (256, 64, 16, 4, 1)
+_LISTED: Final = (1, 4, 16, 64, 256)
 _WRITTEN: Final = (100, 10, 1)
 """Keys, and rows, for one statement: more are no faster, and each number is one to prepare."""
 
@@ -227,13 +227,16 @@ class SqliteDriver:
                 between = self._between(query, keys, parameters)
                 if between is not None:
                     return between
-            for size in _LISTED:
-                while len(keys) - at >= size:
-                    text, names = with_keys(query, size)
-                    given = [parameters[each] for each in names]
-                    given += keys[at : at + size]
-                    found += self._execute(text, given).fetchall()
-                    at += size
+            while at < len(keys):
+                some = keys[at : at + _LISTED[-1]]
+                size = next(size for size in _LISTED if size >= len(some))
+                text, names = with_keys(query, size)
+                given = [parameters[each] for each in names]
+                given += some
+                # One that is listed again is found once: cheaper than one more statement.
+                given += [some[-1]] * (size - len(some))
+                found += self._execute(text, given).fetchall()
+                at += size
         return found
 
     def put_rows(self, name: str, given_rows: Iterable[KeyedRow], /, **parameters: object) -> None:

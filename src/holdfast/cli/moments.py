@@ -61,14 +61,9 @@ def find_id(namespace: "holdfast.Namespace", text: str | None, *, now: datetime)
 
 def _find_called(namespace: "holdfast.Namespace", text: str) -> "holdfast.SnapshotInfo | None":
     """Returns the snapshot with a label, or else the last one of a task."""
-    last_of_task, labelled = None, list["holdfast.SnapshotInfo"]()
-    for snapshot in _iter_timeline(namespace):
-        if text and snapshot.task_id == text and last_of_task is None:
-            last_of_task = snapshot
-        if text and snapshot.label == text:
-            labelled.append(snapshot)
-            if len(labelled) == _NAMED:
-                break
+    if not text:
+        return None
+    labelled = namespace.timeline(label=text, limit=_NAMED)
     if len(labelled) > 1:
         some = " and ".join(each.id for each in labelled)
         raise Refused(
@@ -77,7 +72,7 @@ def _find_called(namespace: "holdfast.Namespace", text: str) -> "holdfast.Snapsh
             exit_code=CONFLICT,
             hint="Give the id of the one that you mean.",
         )
-    return labelled[0] if labelled else last_of_task
+    return next(iter(labelled or namespace.timeline(task_id=text, limit=1)), None)
 
 
 def _at(namespace: "holdfast.Namespace", when: datetime, text: str) -> "holdfast.SnapshotInfo":

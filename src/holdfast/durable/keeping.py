@@ -32,7 +32,7 @@ from holdfast.durable.plane import Picture
 from holdfast.durable.records import Change, Changes, Mark, encode_record, since_mark
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.planes.handle import Handle
-from holdfast.engine.store.plane import Pair, StoreSnapshot
+from holdfast.engine.store.plane import StoreSnapshot
 from holdfast.errors import (
     Busy,
     Damaged,
@@ -43,6 +43,7 @@ from holdfast.errors import (
 )
 from holdfast.model.basics import SnapshotInfo, SnapshotLike, fields_of
 from holdfast.model.changes import Restored
+from holdfast.operations.store import Pair
 from holdfast.store import Snapshot, Store
 from holdfast.storekeys import LOG, log_stem, to_store_key
 

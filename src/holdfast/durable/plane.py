@@ -19,10 +19,11 @@ from holdfast.engine.objects.stage import Stage
 from holdfast.engine.pending.writing import put_rows
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.missing import check_whole
+from holdfast.engine.planes.storevalues import iter_packed
 from holdfast.engine.planes.unit import carry_out
-from holdfast.entries import REF_BYTES, Blob, Inline, decode_entry, encode_entry
-from holdfast.errors import Damaged, NamespaceNotFound, ObjectMissing, PackMissing
-from holdfast.ids import OBJECT_ID_BYTES, ObjectId
+from holdfast.entries import encode_entry
+from holdfast.errors import NamespaceNotFound, ObjectMissing, PackMissing
+from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP, Head, Plane, Size
 from holdfast.store import Snapshot, Store
 from holdfast.storekeys import from_store_key, to_store_key
@@ -138,27 +139,9 @@ def _put(picture: Store, objects: Objects, rows: Iterable[_Row]) -> None:
 
 
 def _iter_changes(objects: Objects, rows: list[_Row]) -> Iterator[Change]:
-    entries = [None if data is None else decode_entry(data) for _, data in rows]
-    # A value of a few KB is one chunk: those of a whole batch are found with one question.
-    single = [
-        e for e in entries if isinstance(e, Blob) and not e.depth and len(e.refs) == REF_BYTES
-    ]
-    chunks = objects.get_many([_first_ref(entry) for entry in single])
-    for (key, _), entry in zip(rows, entries, strict=True):
-        data = None
-        if isinstance(entry, Inline):
-            data = entry.data
-        elif isinstance(entry, Blob):
-            data = chunks.get(_first_ref(entry))
-            if data is None or len(data) != entry.size:
-                data = content.read(objects, entry)
-        elif entry is not None:
-            raise Damaged("an entry of the store is not a value")
-        yield *from_store_key(key), data
-
-
-def _first_ref(blob: Blob) -> ObjectId:
-    return ObjectId(blob.refs[:OBJECT_ID_BYTES])
+    packed = dict(iter_packed(objects, ((key, data) for key, data in rows if data is not None)))
+    for key, _ in rows:
+        yield *from_store_key(key), packed.get(key)
 
 
 def _entry(stage: Stage, data: bytes | None) -> bytes | None:

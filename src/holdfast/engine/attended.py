@@ -314,6 +314,8 @@ class DirectoryObjects(Objects):
         """Returns the bytes of each object."""
         return self._source.get_many(object_ids)
 
+    get_short = get_many
+
     def get_nodes(self, ids: Sequence[ObjectId], /) -> list[Node]:
         """Returns map nodes in the order asked for."""
         return self._source.get_nodes(ids)

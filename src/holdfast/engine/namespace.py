@@ -190,7 +190,8 @@ class Namespace:
     def timeline(self, wanted: ListTimeline) -> Timeline:
         """Returns the snapshots, newest first; `before` continues below a `number`.
 
-        All of them, or those that have the `metadata`, every word of `q`, the `kind` and so on.
+        All of them, or those with this `label`, `task_id`, `trace_id` or `metadata`, every word of
+        `q`, the `kind` and so on.
         `with_` tells more of each: `changes`, `task`, `actor`.
         """
         return listing.timeline(self._handle, wanted)

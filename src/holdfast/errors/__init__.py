@@ -35,6 +35,7 @@
     │   ├── HeadMoved
     │   ├── OthersChanged       a task is not taken back: others changed the same since
     │   ├── StateMoved          a session has another version than expected
+    │   ├── NotAsExpected       a value or file is not what the writer expected
     │   ├── SessionExists
     │   ├── EntityExists
     │   ├── TaskEnded           a task that has ended otherwise already
@@ -116,6 +117,7 @@ from holdfast.errors.conflicts import (
     LastAdminKey,
     MergeConflict,
     NamespaceExists,
+    NotAsExpected,
     OthersChanged,
     PathExists,
     ReplyNotKept,
@@ -240,6 +242,7 @@ __all__ = [
     "NamespaceNotFound",
     "NotADirectory",
     "NotAFile",
+    "NotAsExpected",
     "NotBuilt",
     "NotFound",
     "NothingToUndo",

@@ -71,6 +71,17 @@ class StateMoved(Conflict):
         self.session_id, self.expected, self.actual = session_id, expected, actual
 
 
+class NotAsExpected(Conflict):
+    """A value or file is not what the writer expected to find; nothing was written."""
+
+    code = "not_as_expected"
+    hint = "Read it again, and decide on what it is now."
+
+    def __init__(self, name: str, *, expected: str, actual: str) -> None:
+        super().__init__(f"{name} is {shorten(actual)}, not {shorten(expected)} as expected")
+        self.name, self.expected, self.actual = name, expected, actual
+
+
 class SessionExists(Conflict):
     """There is a session with this id already."""
 

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from holdfast.model.marks import HERE
+from holdfast.model.marks import HERE, UNSAID
 from holdfast.model.names import FileName, LinkTarget
 
 USUAL_DIRECTORY_MODE: Final = 0o755
@@ -27,6 +27,8 @@ class FileInfo(msgspec.Struct, frozen=True):
     """Of a directory, where it is listed or asked for: that of the newest thing in it."""
     target: LinkTarget = None
     """Where a link points."""
+    tag: Annotated[str | None, UNSAID] = None
+    """Of one file that was asked for, or written: a name for its bytes. Others have another."""
 
     @property
     def is_dir(self) -> bool:

@@ -25,10 +25,18 @@ class StoreKey(msgspec.Struct, frozen=True, kw_only=True):
     key: str
 
 
-class StoreValue(StoreKey, frozen=True, kw_only=True):
+ABSENT: Final = "absent"
+"""What is expected of a value or file that shall not be there; no tag reads so."""
+
+
+class StoreValue(StoreKey, frozen=True, kw_only=True, omit_defaults=True):
     """A value. What JSON does not know comes as an object with a name that begins with `$`."""
 
     value: Any
+    data: bytes | None = None
+    """It as msgpack, where that was asked for; then `value` is None."""
+    tag: str | None = None
+    """A name for its bytes, where one value was asked for: another value has another."""
 
     @classmethod
     def wire_shape(cls) -> Shape:
@@ -38,6 +46,18 @@ class StoreValue(StoreKey, frozen=True, kw_only=True):
             lambda known: replace(known, value=to_json(known.value)),
             lambda sent: replace(sent, value=from_json(sent.value)),
         )
+
+
+class StoreData(StoreKey, frozen=True, kw_only=True):
+    """A value to put as msgpack, in base64; null deletes what is there."""
+
+    data: bytes | None
+
+
+class StoreExpectation(StoreKey, frozen=True, kw_only=True):
+    """What has to be under a key: what has this tag, or with `absent` nothing."""
+
+    expected: str
 
 
 class StoreItems(msgspec.Struct, frozen=True, kw_only=True):

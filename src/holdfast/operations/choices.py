@@ -6,7 +6,7 @@ from typing import Annotated, Final
 
 from holdfast.errors import InvalidValue
 from holdfast.model.basics import Plane
-from holdfast.model.marks import Shape
+from holdfast.model.marks import Shape, Text
 from holdfast.model.names import PathLike, read_path, sent_path
 
 SHOWN: Final = 1000
@@ -27,6 +27,9 @@ Paths = Annotated[
     ),
 ]
 """Files and directories, with or without `workspace/`; `*`, `?` and `[` make a pattern."""
+
+Tag = Annotated[str, Text(128)]
+"""The tag of what has to be there, or `absent`."""
 
 Planes = Annotated[Sequence[Plane | str], Shape(list[str], lambda planes: [*map(str, planes)])]
 

@@ -13,6 +13,7 @@ from holdfast.errors import InvalidValue, TooLarge
 from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo, Findings
 from holdfast.model.marks import AS_BYTES, Named, Shape
 from holdfast.model.names import FilePath, PathLike, PathText, read_path, sent_path
+from holdfast.operations.choices import Paths
 from holdfast.operations.operation import Operation, Paged, Work
 
 BATCH_FILES: Final = 4096
@@ -184,10 +185,33 @@ def weigh(path: str | bytes) -> int:
 _FILES: Final = Annotated[list[FileToWrite], msgspec.Meta(max_length=BATCH_FILES)]
 
 
+class FileExpectation(msgspec.Struct, kw_only=True):
+    """What has to be at a path: a file with this tag, or with `absent` nothing."""
+
+    path: str
+    expected: str
+
+
+Expectations = Annotated[
+    Iterable[tuple[PathLike, str]],
+    Shape(
+        list[FileExpectation],
+        lambda items: [FileExpectation(path=sent_path(path), expected=tag) for path, tag in items],
+        lambda sent: [(read_path(each.path), each.expected) for each in sent],
+    ),
+]
+
+
 class WriteFiles(Operation[int], post="/v1/files/write_many", under="written", is_bulky=True):
     """Writes many files, some thousands to a transaction; returns how many.
 
-    In one request, all or none: at most 4,096, and less than 32 MiB of content.
+    In one request, all or none: at most 4,096, and less than 32 MiB of content. With `delete` or
+    `expected` that is so at every door: before, files, links and empty directories at paths go, if
+    they are there, and nothing is done unless all that is `expected` is so: tags behind paths, or
+    `absent`; else raises `NotAsExpected`.
     """
 
     items: Annotated[Items, Named("files"), Shape(_FILES, _send, _read)]
+    _: KW_ONLY
+    delete: Paths = ()
+    expected: Expectations = ()

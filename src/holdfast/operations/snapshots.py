@@ -127,6 +127,9 @@ class Choice(Arguments):
     _: KW_ONLY
     limit: int | None = None
     metadata: Metadata | None = None
+    label: Label | None = None
+    task_id: Said | None = None
+    trace_id: Said | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,8 +137,13 @@ class Choice(Arguments):
             object.__setattr__(self, "metadata", checked_metadata(self.metadata))
 
     def means(self, snapshot: SnapshotInfo) -> bool:
-        """Says whether one is among them: one that has all of the `metadata`."""
-        return (self.metadata or {}).items() <= snapshot.metadata.items()
+        """Says whether one is among them: it is called so, and has all of the `metadata`."""
+        return (
+            self.label in (None, snapshot.label)
+            and self.task_id in (None, snapshot.task_id)
+            and self.trace_id in (None, snapshot.trace_id)
+            and (self.metadata or {}).items() <= snapshot.metadata.items()
+        )
 
 
 class ListSnapshots(
@@ -148,7 +156,8 @@ class ListSnapshots(
     """Returns the snapshots that were taken on purpose, newest first.
 
     `before` continues below a `number`. With `all`, those that undo and restore left are listed,
-    too; with `metadata`, only those that have all of these pairs.
+    too; with `metadata`, only those that have all of these pairs, and with `label`, `task_id` or
+    `trace_id` those that have exactly that.
     """
 
     _: KW_ONLY

@@ -117,7 +117,8 @@ def _check_member(name: str, given: str | None, kind: type[StrEnum]) -> None:
 class GetTimeline(ListTimeline, Operation[TimelinePage], get="/v1/timeline"):
     """Returns snapshots, newest first; `before` continues below a `number`.
 
-    With `metadata`, only those that have all of these pairs. Every word of `q` has to stand in
+    With `metadata`, only those that have all of these pairs; with `label`, `task_id` or `trace_id`,
+    those that have exactly that, which are found by an index. Every word of `q` has to stand in
     their label, reason, task or actor; `kind`, `actor` (its id or name), `task_status`, `pinned`,
     `since`, `until` and `path`, which they have changed, choose further. Such a search ends after
     a third of a second, too: `searched_to` is how far it came, and `next_before` goes on. `with` is

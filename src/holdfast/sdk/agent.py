@@ -164,7 +164,8 @@ class Agent(Group[F]):
     def timeline(self, wanted: ListTimeline) -> Steps[Timeline]:
         """Returns the snapshots, newest first; `before` continues below a `number`.
 
-        All of them, or those that have the `metadata`, every word of `q`, the `kind` and so on.
+        All of them, or those with this `label`, `task_id`, `trace_id` or `metadata`, every word of
+        `q`, the `kind` and so on.
         `with_` tells more of each: `changes`, `task`, `actor`.
         """
         return (yield from timeline_steps(wanted))

@@ -239,7 +239,7 @@ def _may_repeat(call: Call[Any], name: str | None, error: httpx2.RequestError) -
 def _is_harmless(call: Call[Any]) -> bool:
     """Says whether doing it twice is as doing it once: it reads, or puts the same file again."""
     is_reading = call.is_reading or call.method == "GET"
-    is_same_file = call.method == "PUT" and call.content is not None
+    is_same_file = call.method == "PUT" and call.content is not None and not call.is_conditional
     return is_reading or is_same_file or call.is_harmless
 
 

@@ -80,6 +80,9 @@ class Call(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """Whether it changes nothing, though it is a POST: what is asked for fits into no query."""
     is_harmless: bool = False
     """Whether doing it twice is as doing it once, though it changes something."""
+    is_conditional: bool = False
+    """Whether it is done only while something is as expected: once it is done, that is otherwise,
+    and without a name it is not sent twice."""
     is_single: bool = False
     """Whether it is never sent twice: what it does may have begun."""
     is_resumable: bool = False

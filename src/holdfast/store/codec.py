@@ -72,10 +72,25 @@ def _encode(value: Any) -> bytes:
     data = bytes(memoryview(encoder.encode(value)))
     # Some values can be written and not read: a dataclass as a key, say. Found out now, it is a
     # mistake; found out later, it would be a loss.
+    _check(data)
+    return data
+
+
+def checked(data: bytes) -> bytes:
+    """Returns msgpack as somebody else has made it; raises `Unencodable` unless it can be read."""
+    try:
+        _check(data)
+    except _REFUSALS as exc:
+        reason = _reason(exc) if isinstance(exc, RecursionError) else exc
+        message = f"these {len(data)} bytes are no value: {reason}"
+        raise Unencodable(message) from exc
+    return data
+
+
+def _check(data: bytes) -> None:
     read = decode(data)
     if len(data) - len(data.translate(None, _OPENING)) > DEEPEST and _is_too_deep(read):
         raise RecursionError
-    return data
 
 
 def _is_too_deep(value: Any) -> bool:

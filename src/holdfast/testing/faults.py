@@ -33,8 +33,8 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.memory.plane import settled
 from holdfast.engine.objects import content
+from holdfast.engine.objects.content import NamesOnly
 from holdfast.engine.objects.reader import Objects
-from holdfast.engine.planes.overlays import NamesOnly
 from holdfast.engine.planes.view import View
 from holdfast.engine.vault import Holdfast
 from holdfast.entries import IN_ROW, Blob, Entry, Inline, decode_entry

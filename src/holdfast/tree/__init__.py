@@ -16,7 +16,7 @@ from holdfast.tree.build import Built, build
 from holdfast.tree.diff import Edit, diff
 from holdfast.tree.merge import Conflict, Merged, merge
 from holdfast.tree.node import EMPTY, Node, NodeSource, decode_node, encode_node
-from holdfast.tree.read import Cover, count, covers, get, get_many, iterate, last_below, prefix_stop
+from holdfast.tree.read import Cover, count, covers, get, get_many, iterate, prefix_stop
 from holdfast.tree.split import MAX_BYTES, MAX_ENTRIES, MEAN_ENTRIES, closes_node
 
 __all__ = [
@@ -43,7 +43,6 @@ __all__ = [
     "get",
     "get_many",
     "iterate",
-    "last_below",
     "merge",
     "prefix_stop",
 ]

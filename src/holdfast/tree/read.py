@@ -8,7 +8,6 @@ down all of them together, and a node that several lead to is fetched once.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator
-from itertools import chain, repeat
 from typing import Final
 
 from holdfast.ids import ObjectId
@@ -47,28 +46,38 @@ def get_many(source: NodeSource, root: ObjectId, keys: Iterable[bytes]) -> dict[
 
 
 def iterate(
-    source: NodeSource, root: ObjectId, *, start: bytes = b"", stop: bytes | None = None
+    source: NodeSource,
+    root: ObjectId,
+    *,
+    start: bytes = b"",
+    stop: bytes | None = None,
+    down: bool = False,
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the entries from `start` up to, and without, `stop`, in ascending order.
+    """Yields the entries from `start` up to, and without, `stop`: ascending, or `down`.
 
-    Lazy. Sibling nodes are fetched ahead: one at first, so that whoever looks at a few
-    entries reads little, then twice as many each time, up to 16.
+    Lazy. Sibling nodes are fetched ahead: one until there are entries, so that whoever looks
+    at a few of them reads little, and two of each level at the most; then twice as many with
+    each leaf, up to 16.
     """
-    batches = chain((1, 2, 4, 8), repeat(16))
-    for leaf in _leaves(source, get_root(source, root), start, stop, batches):
+    ahead = _Ahead()
+    for leaf in _leaves(source, get_root(source, root), start, stop, ahead, down=down):
         first = bisect_left(leaf.keys, start)
         last = len(leaf.keys) if stop is None else bisect_left(leaf.keys, stop)
-        yield from zip(leaf.keys[first:last], leaf.values[first:last], strict=True)
+        if first < last:
+            ahead.double()
+        rows = zip(leaf.keys[first:last], leaf.values[first:last], strict=True)
+        yield from reversed([*rows]) if down else rows
 
 
-def last_below(
-    source: NodeSource, root: ObjectId, stop: bytes | None = None
-) -> tuple[bytes, bytes] | None:
-    """Returns the entry with the greatest key below `stop`, or of all; None if there is none.
+class _Ahead:
+    """How many nodes are fetched together."""
 
-    At the most two nodes of each level are read.
-    """
-    return _last_below(source, get_root(source, root), stop)
+    def __init__(self) -> None:
+        self.size = 1
+
+    def double(self) -> None:
+        """Fetches twice as many from now on, if they are not many already."""
+        self.size = min(2 * self.size, 16)
 
 
 def count(source: NodeSource, root: ObjectId) -> int:
@@ -81,21 +90,6 @@ def prefix_stop(prefix: bytes) -> bytes | None:
     # After a byte 255 nothing comes that begins the same way: the byte before must grow.
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes([stem[-1] + 1]) if stem else None
-
-
-def _last_below(source: NodeSource, node: Node, stop: bytes | None) -> tuple[bytes, bytes] | None:
-    at = len(node.keys) if stop is None else bisect_left(node.keys, stop)
-    if node.level == 0:
-        return (node.keys[at - 1], node.values[at - 1]) if at else None
-    # The child that ends at `stop` or after it may begin below it. If it does not, all of the
-    # one before it is below, and its last entry is the one.
-    for row in (at, at - 1):
-        if 0 <= row < len(node.keys):
-            way = [(node.keys[row], node.values[row])]
-            found = _last_below(source, get_children(source, node.level - 1, way)[0], stop)
-            if found is not None:
-                return found
-    return None
 
 
 def _ways(
@@ -112,7 +106,13 @@ def _ways(
 
 
 def _leaves(
-    source: NodeSource, node: Node, start: bytes, stop: bytes | None, batches: Iterator[int]
+    source: NodeSource,
+    node: Node,
+    start: bytes,
+    stop: bytes | None,
+    ahead: _Ahead,
+    *,
+    down: bool,
 ) -> Iterator[Node]:
     if node.level == 0:
         yield node
@@ -121,10 +121,12 @@ def _leaves(
     # A child may begin before `stop` and end at it or after it: the first such is the last.
     end = len(node.keys) if stop is None else bisect_left(node.keys, stop) + 1
     rows = list(zip(node.keys[at:end], node.values[at:end], strict=True))
+    if down:
+        rows.reverse()
     while rows:
-        size = next(batches)
+        size = ahead.size
         for child in get_children(source, node.level - 1, rows[:size]):
-            yield from _leaves(source, child, start, stop, batches)
+            yield from _leaves(source, child, start, stop, ahead, down=down)
         rows = rows[size:]
 
 

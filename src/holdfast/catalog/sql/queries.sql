@@ -142,6 +142,9 @@ SELECT key, entry, sequence, checksum FROM pending
 WHERE namespace_id = :namespace_id AND plane = :plane AND key >= :start AND key < :stop
 ORDER BY key DESC LIMIT :most
 
+-- name: all_pending_keys
+SELECT plane, key FROM pending WHERE namespace_id = :namespace_id
+
 -- name: all_pending
 SELECT plane, key, entry, sequence, checksum FROM pending WHERE namespace_id = :namespace_id
 
@@ -183,6 +186,26 @@ ORDER BY id LIMIT 2
 -- name: timeline
 SELECT {snapshot}
 FROM snapshots WHERE namespace_id = :namespace_id AND number < :before
+ORDER BY number DESC LIMIT :most
+
+-- name: timeline_of_label
+SELECT {snapshot}
+FROM snapshots WHERE namespace_id = :namespace_id AND label = :name AND number < :before
+ORDER BY number DESC LIMIT :most
+
+-- As the index has it, then the whole: a plain `=` would keep SQLite from using that index.
+-- name: timeline_of_task
+SELECT {snapshot}
+FROM snapshots
+WHERE namespace_id = :namespace_id AND substr(task_id, 1, 64) = substr(:name, 1, 64)
+    AND task_id IS NOT NULL AND task_id || '' = :name AND number < :before
+ORDER BY number DESC LIMIT :most
+
+-- name: timeline_of_trace
+SELECT {snapshot}
+FROM snapshots
+WHERE namespace_id = :namespace_id AND substr(trace_id, 1, 64) = substr(:name, 1, 64)
+    AND trace_id IS NOT NULL AND trace_id || '' = :name AND number < :before
 ORDER BY number DESC LIMIT :most
 
 -- As `is_expired` has it: `oldest` is when one without a term of its own was taken at the earliest.
@@ -266,6 +289,21 @@ SELECT o.id, o.pack_id, p.name, o.block_offset, o.block_size, o.place, o.size,
        substr(d.data, CAST(o.block_offset + 1 AS INTEGER), CAST(o.block_size AS INTEGER))
 FROM objects o JOIN packs p ON p.id = o.pack_id LEFT JOIN pack_data d ON d.pack_id = o.pack_id
 WHERE o.tenant_id = :tenant_id AND o.id = :key
+
+-- Of objects that lie in one block inside the catalog, the first has it: each with all of it would
+-- be megabytes, for a value of some hundred kilobytes.
+-- name: locate_objects
+SELECT id, pack_id, name, block_offset, block_size, place, size,
+       CASE WHEN number = 1 THEN
+           (SELECT substr(d.data, CAST(block_offset + 1 AS INTEGER), CAST(block_size AS INTEGER))
+            FROM pack_data d WHERE d.pack_id = needed.pack_id)
+       END
+FROM (
+    SELECT o.id, o.pack_id, p.name, o.block_offset, o.block_size, o.place, o.size,
+           ROW_NUMBER() OVER (PARTITION BY o.pack_id, o.block_offset, o.block_size) AS number
+    FROM objects o JOIN packs p ON p.id = o.pack_id
+    WHERE o.tenant_id = :tenant_id AND o.id = :key
+) AS needed
 
 -- name: find_object
 SELECT id, touched FROM objects WHERE tenant_id = :tenant_id AND id = :key

@@ -6,15 +6,11 @@ What was found is what is sent, whatever happens to the path meanwhile.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from blake3 import blake3
-
 from holdfast.engine.core.paths import PathLike, to_key
 from holdfast.engine.files.reader import FilesReader, get_file
 from holdfast.engine.objects import content
 from holdfast.engine.objects.reader import Objects
 from holdfast.entries import Blob, Inline
-
-TAG_BYTES = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +28,7 @@ class Sendable:
     @property
     def tag(self) -> str:
         """A name for these bytes: others have another."""
-        entry = self.entry
-        # Of content that is cut in pieces, its references stand for it.
-        told = entry.data if isinstance(entry, Inline) else entry.refs
-        return blake3(told).hexdigest(TAG_BYTES)
+        return content.tag_of(self.entry)
 
     def pieces(self, start: int = 0) -> Iterator[bytes]:
         """Returns the bytes from an offset on; what lies before it is not read."""

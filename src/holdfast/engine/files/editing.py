@@ -2,19 +2,10 @@
 
 A change is one transaction (`pending/writing.py`) and keeps the tree whole (`Draft`): it either
 happens as asked, or raises and leaves everything as it was.
-
-Changes to the files plane on their way to pending rows, kept free of contradictions.
-
-A tree of files has rules that a map of keys does not: what lies in a directory needs every
-name above it to be a directory, and a directory that loses its last file is still there.
-A draft holds changes over a view and upholds two invariants:
-
-1. No key that is a file or a link has keys below it.
-2. A directory has an entry of its own exactly when it is empty or its mode is not the usual
-   one. So equal trees are equal maps, however they came about.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import BinaryIO, Final
 
@@ -23,11 +14,10 @@ import msgspec
 from holdfast.engine.core.paths import (
     MAX_PATH_BYTES,
     PathLike,
-    ancestors,
-    parent_of,
     to_bytes,
     to_key,
 )
+from holdfast.engine.files.drafting import Draft, check_standing
 from holdfast.engine.files.reader import EPOCH, FilesReader, Opened, info_of
 from holdfast.engine.journal.occurrences import deleted, written
 from holdfast.engine.objects import content
@@ -35,12 +25,11 @@ from holdfast.engine.objects.stage import Stage
 from holdfast.engine.pending.writing import Rows, change, change_rows, no_events
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.view import View
-from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry, encode_entry
+from holdfast.entries import Blob, Directory, Entry, Inline, Link
 from holdfast.errors import (
     Busy,
     InvalidPath,
     InvalidValue,
-    NotADirectory,
     NotAFile,
     PathExists,
     PathNotFound,
@@ -48,7 +37,10 @@ from holdfast.errors import (
 )
 from holdfast.model.basics import Plane
 from holdfast.model.events import Occurrence
-from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo
+from holdfast.model.files import FileInfo
+from holdfast.model.values import ABSENT
+from holdfast.operations.checks import check_of
+from holdfast.operations.choices import Tag
 from holdfast.operations.files import (
     BATCH_BYTES,
     BATCH_FILES,
@@ -63,108 +55,11 @@ from holdfast.operations.files import (
 )
 from holdfast.operations.operation import does
 
-
-class Draft:
-    """Uncommitted changes to files, readable as if they had been made."""
-
-    def __init__(self, view: View) -> None:
-        self._view = view
-        self._known: dict[bytes, bytes | None] = {}
-        # The directories above what was looked up last: there may be megabytes of them, and who
-        # knows them need not make and hash them again.
-        self._above: dict[bytes, list[bytes]] = {}
-        # Every directory above a key that this draft put: a superset of those that have
-        # children in `rows`, so that a path outside it needs no look through the rows.
-        self._folders: set[bytes] = set()
-        self.rows: dict[bytes, bytes | None] = {}
-
-    def prefetch(self, keys: Collection[bytes]) -> None:
-        """Looks many keys and the directories above them up at once; of one, what is below it."""
-        if len(keys) == 1:
-            self._view.ask_under(b"".join(keys) + b"/")
-        self._above = {key: [*ancestors(key)] for key in sorted(keys)}
-        # Nearly sorted as they come, which spares those of thousands of levels most comparisons.
-        names = dict.fromkeys(name for key, above in self._above.items() for name in (*above, key))
-        wanted = sorted(names.keys() - self._known.keys() if self._known else names)
-        found = self._view.get_many(wanted)
-        self._known |= {key: found.get(key) for key in wanted}
-
-    def find(self, key: bytes) -> Entry | None:
-        """Returns the entry at a path; None for a directory without an entry of its own."""
-        if key in self.rows:
-            data = self.rows[key]
-        else:
-            if key not in self._known:
-                self._known[key] = self._view.get(key)
-            data = self._known[key]
-        return None if data is None else decode_entry(data)
-
-    def is_directory(self, key: bytes) -> bool:
-        """Says whether a path is a directory, with or without an entry of its own."""
-        return key == b"" or isinstance(self.find(key), Directory) or self.has_children(key)
-
-    def has_children(self, key: bytes) -> bool:
-        """Says whether anything lies below a path."""
-        return next(self.below(key), None) is not None
-
-    def below(self, key: bytes) -> Iterator[bytes]:
-        """Yields the keys below a directory, in no promised order."""
-        prefix = key + b"/" if key else b""
-        if not key or key in self._folders:
-            live = [name for name, data in self.rows.items() if data is not None]
-            yield from (name for name in live if name.startswith(prefix))
-        for name, _ in self._view.under(prefix):
-            if name not in self.rows:
-                yield name
-
-    def put(self, key: bytes, entry: Entry) -> None:
-        """Puts a file, link or directory at a path; raises if that breaks the tree."""
-        found = self.find(key)
-        if isinstance(entry, Directory):
-            if found is not None and not isinstance(found, Directory):
-                raise NotADirectory(key, blocked_by=key)
-            is_needless = entry.mode == USUAL_DIRECTORY_MODE and self.has_children(key)
-        else:
-            self._refuse_to_cover(key, found)
-            is_needless = False
-        for folder in self._above.get(key) or ancestors(key):
-            self._enter(folder, key)
-        self.rows[key] = None if is_needless else encode_entry(entry)
-
-    def drop(self, key: bytes) -> None:
-        """Takes one key out, and keeps the directory it lay in."""
-        self.rows[key] = None
-        parent = parent_of(key)
-        if parent and self.find(parent) is None and not self.has_children(parent):
-            self.rows[parent] = encode_entry(Directory(USUAL_DIRECTORY_MODE))
-
-    def drop_tree(self, key: bytes) -> list[bytes]:
-        """Takes a directory out with all that is in it; returns what that was."""
-        gone = [*self.below(key)]
-        for name in gone:
-            self.rows[name] = None
-        self.drop(key)
-        return gone
-
-    def _refuse_to_cover(self, key: bytes, found: Entry | None) -> None:
-        if isinstance(found, Directory) or (found is None and self.has_children(key)):
-            raise NotAFile(key, found="directory")
-        if isinstance(found, Link):
-            raise NotAFile(key, found="link")
-
-    def _enter(self, folder: bytes, key: bytes) -> None:
-        found = self.find(folder)
-        if isinstance(found, Directory):
-            if found.mode == USUAL_DIRECTORY_MODE:
-                self.rows[folder] = None  # Invariant 2: from now on it is not empty.
-        elif found is not None:
-            raise NotADirectory(key, blocked_by=folder)
-        self._folders.add(folder)
-
-
 USUAL_FILE_MODE: Final = 0o644
 MAX_MODE: Final = 0o1777
 """Permission bits and the sticky bit: set-user-id and set-group-id are never stored."""
+
+_check_expected: Final = check_of(Tag | None)
 
 Data = str | bytes | bytearray | memoryview | BinaryIO
 
@@ -183,13 +78,17 @@ class Files(FilesReader):
         *,
         mode: int | None = None,
         modified_at: datetime | None = None,
+        expected: str | None = None,
     ) -> FileInfo:
         """Creates or replaces a file; the directories above it come about by themselves.
 
-        Without `mode`, a file that is there keeps its own. A stream is stored as it is read.
+        Without `mode`, a file that is there keeps its own. A stream is stored as it is read. With
+        `expected`, only while what is there has that tag, or with `absent` while nothing is; else
+        raises `NotAsExpected`.
         """
         key, made = to_key(path), list[Entry]()
         _check_mode(mode)
+        _check_expected("expected", expected)
         mtime_ns, again = self._mtime_ns(modified_at), _Rewind(data)
 
         def prepare(stage: Stage) -> Callable[[View], Rows]:
@@ -199,6 +98,8 @@ class Files(FilesReader):
             def compute(view: View) -> Rows:
                 draft = Draft(view)
                 draft.prefetch([key])
+                if expected is not None:
+                    draft.check(key, expected)
                 made[:] = [_dressed(stored, draft.find(key), mode, mtime_ns)]
                 draft.put(key, made[0])
                 return draft.rows
@@ -209,13 +110,15 @@ class Files(FilesReader):
             self._handle,
             Plane.FILES,
             prepare,
-            over=[key],
+            over=[key] if expected is None else (),
             told=lambda: [_written(key, made[0].size)],
         )
-        return info_of(key, made[0])
+        return info_of(key, made[0], is_tagged=True)
 
     @does(WriteFiles)
     def write_many(self, wanted: WriteFiles) -> int:
+        if wanted.delete or wanted.expected:
+            return self._write_as_expected(wanted)
         total, size, weight, batch = 0, 0, 0, dict[bytes, bytes]()
         for path, data in wanted.items:
             key, body = to_key(path), _to_bytes(data)
@@ -288,29 +191,48 @@ class Files(FilesReader):
         key, gone = to_key(wanted.path), list[bytes]()
 
         def drop(draft: Draft) -> None:
-            entry = draft.find(key)
-            if entry is not None and not isinstance(entry, Directory):
-                gone[:] = [key]
-                draft.drop(key)
-                return
-            if entry is None and not draft.has_children(key):
-                raise PathNotFound(key)
-            if not wanted.recursive and draft.has_children(key):
-                raise NotAFile(key, found="directory with files in it (pass recursive=True)")
-            gone[:] = draft.drop_tree(key) or [key]
+            gone[:] = draft.delete(key, recursive=wanted.recursive)
 
         self._draft(drop, lambda: [deleted(_told(key), entries=len(gone))])
         return len(gone)
 
-    def _write_batch(self, batch: dict[bytes, bytes]) -> None:
-        mtime_ns = self._mtime_ns(None)
+    def _write_as_expected(self, wanted: WriteFiles) -> int:
+        """Writes and deletes files in one transaction, if all is as expected."""
+        batch = {to_key(path): _to_bytes(data) for path, data in wanted.items}
+        expected = {to_key(path): tag for path, tag in wanted.expected}
+        delete = [key for key in map(to_key, wanted.delete) if key not in batch]
+        keys = {*batch, *expected, *delete}
+        if (
+            len(keys) > BATCH_FILES
+            or sum(map(len, batch.values())) >= BATCH_BYTES
+            or sum(map(weigh, keys)) >= BATCH_WEIGHT
+        ):
+            message = f"in one transaction there are {BATCH_FILES} files, and {BATCH_BYTES} bytes"
+            raise TooLarge(f"{message}, at the most")
+        self._write_batch(batch, delete=delete, expected=expected)
+        return len(batch)
+
+    def _write_batch(
+        self,
+        batch: dict[bytes, bytes],
+        *,
+        delete: Collection[bytes] = (),
+        expected: Mapping[bytes, str] | None = None,
+    ) -> None:
+        mtime_ns, gone, is_looked_at = self._mtime_ns(None), list[bytes](), [False]
 
         def prepare(stage: Stage) -> Callable[[View], Rows]:
             stored = {key: self._store(stage, data) for key, data in batch.items()}
 
             def compute(view: View) -> Rows:
-                draft = Draft(view)
-                draft.prefetch(stored)
+                draft, is_looked_at[0] = Draft(view), True
+                draft.prefetch({*stored, *delete, *(expected or ())})
+                for key, tag in (expected or {}).items():
+                    draft.check(key, tag)
+                gone.clear()
+                for key in delete:  # First: what is written may need the place of what goes.
+                    with suppress(PathNotFound):
+                        gone.extend(draft.delete(key, recursive=False))
                 for key, entry in stored.items():
                     draft.put(key, _dressed(entry, draft.find(key), None, mtime_ns))
                 return draft.rows
@@ -318,9 +240,20 @@ class Files(FilesReader):
             return compute
 
         def told() -> list[Occurrence]:
-            return [_written(key, len(data)) for key, data in batch.items()]
+            went = [deleted(_told(key), entries=1) for key in gone]
+            return went + [_written(key, len(data)) for key, data in batch.items()]
 
-        change(self._handle, Plane.FILES, prepare, over=batch, told=told)
+        change(
+            self._handle,
+            Plane.FILES,
+            prepare,
+            over=() if delete or expected else batch,
+            creates=bool(batch),
+            told=told,
+        )
+        if not is_looked_at[0]:  # There is no such namespace, and nothing was to be written.
+            for key, tag in (expected or {}).items():
+                check_standing(key, tag, ABSENT)
 
     def _draft(
         self, edit: Callable[[Draft], None], told: Callable[[], Sequence[Occurrence]] = no_events

@@ -209,12 +209,13 @@ def kind_of(entry: Entry) -> str:
             return "memory"
 
 
-def info_of(key: bytes, entry: Entry) -> FileInfo:
-    """Returns what an entry tells about its path."""
+def info_of(key: bytes, entry: Entry, *, is_tagged: bool = False) -> FileInfo:
+    """Returns what an entry tells about its path; of a file its tag, if that is wanted."""
     path, kind = to_text(key), kind_of(entry)
     match entry:
         case Inline() | Blob():
-            return FileInfo(path, kind, entry.size, entry.mode, _instant(entry.mtime_ns))
+            at, tag = _instant(entry.mtime_ns), content.tag_of(entry) if is_tagged else None
+            return FileInfo(path, kind, entry.size, entry.mode, at, tag=tag)
         case Link():
             at, target = _instant(entry.mtime_ns), to_text(entry.target)
             return FileInfo(path, kind, entry.size, 0o777, at, target)
@@ -265,7 +266,7 @@ class Times:
 def _find_info(view: View, key: bytes) -> FileInfo | None:
     entry = find_entry(view, key)
     if entry is not None:
-        return info_of(key, entry)
+        return info_of(key, entry, is_tagged=True)
     if view.first_under(key + b"/") is not None:
         return info_of(key, Directory(USUAL_DIRECTORY_MODE))
     return None

@@ -88,15 +88,25 @@ class Objects:
         if len(object_ids) > 1:
             return self._fetch(object_ids)
         # A short file is one object, and read more often than written.
-        cache, found = self._context.shorts, dict[ObjectId, bytes]()
+        return self.get_short(object_ids)
+
+    def get_short(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
+        """Returns the same of objects each of which is all of a file or value.
+
+        Where they are short, they may come from memory, whatever became of them since.
+        """
+        cache, tenant_id = self._context.shorts, self._tenant_id
+        found, missing = dict[ObjectId, bytes](), list[ObjectId]()
         for object_id in object_ids:
-            key = (self._tenant_id, object_id)
-            data = cache.find(key)
+            data = cache.find((tenant_id, object_id))
             if data is None:
-                data = self.get(object_id)
-                if len(data) <= SHORT_BYTES:
-                    cache.put(key, data, size=len(data) + _COUNT_BYTES)
+                missing.append(object_id)
+            else:
+                found[object_id] = data
+        for object_id, data in (self._fetch(missing) if missing else {}).items():
             found[object_id] = data
+            if len(data) <= SHORT_BYTES:
+                cache.put((tenant_id, object_id), data, size=len(data) + _COUNT_BYTES)
         return found
 
     def _fetch(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:

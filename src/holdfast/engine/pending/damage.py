@@ -12,9 +12,9 @@ from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.memory import plane as memoryplane
+from holdfast.engine.objects.content import NamesOnly
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.planes.handle import Handle
-from holdfast.engine.planes.overlays import NamesOnly
 from holdfast.engine.planes.writers import written
 from holdfast.entries import decode_entry
 from holdfast.errors import PendingDamaged

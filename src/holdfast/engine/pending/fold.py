@@ -11,6 +11,7 @@ from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes import missing
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.overlays import settle_session
+from holdfast.engine.planes.storevalues import settle_value
 from holdfast.engine.planes.writers import mark_of
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId
@@ -117,6 +118,11 @@ def _apply(
             continue
         if plane is Plane.MEMORIES:
             changes = memoryplane.settled(transaction, stage, head.namespace_id, changes)
+        if plane is Plane.STORE:
+            changes = {
+                key: entry if entry is None else settle_value(stage, entry)
+                for key, entry in changes.items()
+            }
         if plane is Plane.SESSIONS:
             changes = {
                 key: entry if entry is None else settle_session(stage, source, entry)

@@ -20,8 +20,8 @@ from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head, Plane
 
 MOST_ADDED: Final = 1024
-"""Rows of a namespace that are added up whenever others have written: of as many, it takes some
-3 ms. Where there are more, a process adds them up once, and goes on from there."""
+"""Rows of a namespace that are added up whenever others have written: of as many, it takes about
+1 ms. Where there are more, a process adds them up once, and goes on from there."""
 
 MOST_ADDED_ONCE: Final = 20_000
 """Where there are even more, what is missing is found by snapshots and by `verify`."""
@@ -39,6 +39,10 @@ def check_absent(
     """Raises `PendingDamaged` if a key without a pending row may be one that has to have one."""
     if _is_whole(context, of):
         return
+    if (keys := _find_summed(context, transaction, of)) is not None:
+        if (plane, key) in keys:
+            raise PendingDamaged(plane, key=key)
+        return
     sound = _add_up(context, transaction, of)
     missing = (of[1] or 0) - marks_of(sound)
     is_other = ONE_MARK <= missing < 2 * ONE_MARK and missing != mark_of(plane, key)
@@ -55,7 +59,7 @@ def check_whole(
     Where one is damaged, which need not be of this plane, the others may be found by nobody who
     looks for them: then it returns those of a plane, in order.
     """
-    if _is_whole(context, of):
+    if _is_whole(context, of) or _find_summed(context, transaction, of) is not None:
         return None
     sound = _add_up(context, transaction, of)
     if _is_whole(context, of):
@@ -119,6 +123,27 @@ def _is_whole(context: Context, of: Sum) -> bool:
     return unfolded // ONE_MARK > (MOST_ADDED_ONCE if known is None else MOST_ADDED)
 
 
+def _find_summed(
+    context: Context, transaction: Transaction, of: Sum
+) -> list[tuple[Plane, bytes]] | None:
+    """Returns the keys of all rows if these add up; what they hold, which may be much, is not read.
+
+    One of another key, plane or namespace than it was would be missing in the sum.
+    """
+    namespace_id, unfolded = of
+    keys = transaction.pending_keys(namespace_id)
+    if unfolded is None or sum(mark_of(*each) for each in keys) != unfolded:
+        return None
+    _remember(context, namespace_id, unfolded)
+    return keys
+
+
+def _remember(context: Context, namespace_id: NamespaceId, unfolded: int) -> None:
+    if len(context.added) >= MOST_REMEMBERED:
+        context.added.clear()
+    context.added[namespace_id] = unfolded
+
+
 def _add_up(
     context: Context, transaction: Transaction, of: Sum
 ) -> list[tuple[Plane, bytes, bytes | None]]:
@@ -127,7 +152,5 @@ def _add_up(
     sound, damaged = transaction.sort_pending(namespace_id)
     # One that is out of its place may hide others that are in theirs.
     if unfolded is not None and marks_of(sound) == unfolded and not damaged:
-        if len(context.added) >= MOST_REMEMBERED:
-            context.added.clear()
-        context.added[namespace_id] = unfolded
+        _remember(context, namespace_id, unfolded)
     return sound

@@ -27,8 +27,7 @@ from holdfast.entries import (
     tag_of,
 )
 from holdfast.errors import Damaged
-from holdfast.ids import ObjectId, object_id_of
-from holdfast.packs import ObjectKind
+from holdfast.ids import ObjectId
 from holdfast.tree import NodeSource, apply, get_many
 
 LEAST_BYTES: Final = 2048
@@ -58,20 +57,6 @@ class Sink(content.Sink, Protocol):
     def add_nodes(self, nodes: dict[ObjectId, bytes]) -> None:
         """Takes new map nodes in."""
         ...
-
-
-class NamesOnly:
-    """A sink that keeps nothing."""
-
-    def add(self, data: bytes, kind: ObjectKind) -> ObjectId:  # noqa: ARG002 - a sink's method
-        """Returns an object's name."""
-        return object_id_of(data)
-
-    def spill(self) -> None:
-        """Does nothing: there is nothing to make room for."""
-
-    def add_nodes(self, nodes: dict[ObjectId, bytes]) -> None:
-        """Does nothing: the caller knows their names."""
 
 
 def needs_below(changes: Mapping[str, bytes]) -> bool:

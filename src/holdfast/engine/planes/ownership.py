@@ -12,9 +12,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.engine.objects.content import NamesOnly
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.memoryforms import settle_memory, whole
-from holdfast.engine.planes.overlays import NamesOnly, Sink, StateSource, settle_session
+from holdfast.engine.planes.overlays import Sink, StateSource, settle_session
+from holdfast.engine.planes.storevalues import settle_value
 from holdfast.engine.planes.writers import all_folded, written
 from holdfast.errors import ObjectMissing, PackMissing
 from holdfast.ids import NamespaceId, ObjectId
@@ -114,4 +116,6 @@ def settle_entry(sink: Sink, source: StateSource, plane: Plane, entry: bytes) ->
     """Returns an entry that was noted as maps have it; what it needs goes to the sink."""
     if plane is Plane.SESSIONS:
         return settle_session(sink, source, entry)
+    if plane is Plane.STORE:
+        return settle_value(sink, entry)
     return settle_memory(sink, source, entry) if plane is Plane.MEMORIES else entry

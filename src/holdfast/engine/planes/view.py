@@ -6,8 +6,10 @@ of one transaction) and any snapshot (a root alone) look the same from outside.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from operator import gt, lt
 from typing import Final
 
+from holdfast.catalog.pending import ONE_MARK
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.planes.handle import Handle
@@ -15,7 +17,7 @@ from holdfast.engine.planes.missing import Sum, check_absent, check_whole
 from holdfast.entries import DIRECTORY_TAG, tag_of
 from holdfast.ids import NamespaceId, ObjectId
 from holdfast.model.basics import EMPTY_MAP, Head, Plane
-from holdfast.tree import count, get, get_many, iterate, last_below, prefix_stop
+from holdfast.tree import count, get, get_many, iterate, prefix_stop
 
 FIRST_PAGE: Final = 4
 LAST_PAGE: Final = 4096
@@ -41,6 +43,7 @@ class View:
         self._transaction = transaction
         self._namespace_id = None if head is None else head.namespace_id
         self._plane = plane
+        self._head = head
         self.pending: dict[bytes, bytes | None] = {}
         """What was asked for, and is pending: whoever computes with it asks once."""
         self._asked: set[bytes] = set()
@@ -53,6 +56,11 @@ class View:
         bound = objects.bound(transaction)
         root = bound.get_root(head.root).plane(plane)
         return View(bound, root, transaction=transaction, head=head, plane=plane)
+
+    @property
+    def unfolded(self) -> int:
+        """How many keys of files and store are pending at the head that this is of, if one is."""
+        return 0 if self._head is None else (self._head.unfolded or 0) // ONE_MARK
 
     def begun(self) -> datetime | None:
         """Returns when the namespace was made: nothing in it is older than that here."""
@@ -81,18 +89,12 @@ class View:
     ) -> Iterator[tuple[bytes, bytes]]:
         """Yields entries in key order, `start` included, `stop` not."""
         stored = iterate(self._objects, self._base(), start=start, stop=stop)
-        below = next(stored, None)
-        for key, entry in self._iter_pending(start, stop):
-            while below is not None and below[0] < key:
-                yield below
-                below = next(stored, None)
-            if below is not None and below[0] == key:
-                below = next(stored, None)
-            if entry is not None:
-                yield key, entry
-        if below is not None:
-            yield below
-            yield from stored
+        return _overlaid(stored, self._iter_pending(start, stop), comes_first=lt)
+
+    def iterate_down(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the same from below `stop` down to `start`, the greatest key first."""
+        stored = iterate(self._objects, self._base(), start=start, stop=stop, down=True)
+        return _overlaid(stored, self._iter_pending_down(start, stop), comes_first=gt)
 
     def under(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yields the entries whose keys begin with the prefix."""
@@ -113,19 +115,6 @@ class View:
     def first_under(self, prefix: bytes) -> tuple[bytes, bytes] | None:
         """Returns the first entry whose key begins with the prefix, or None."""
         return next(self.under(prefix), None)
-
-    def last(self, start: bytes, stop: bytes) -> tuple[bytes, bytes] | None:
-        """Returns the entry with the greatest key from `start` up to, and without, `stop`."""
-        root, end = self._base(), stop
-        for key, entry in self._iter_pending_down(start, stop):
-            stored = last_below(self._objects, root, end)
-            if stored is not None and stored[0] > key:
-                return stored
-            if entry is not None:
-                return key, entry
-            end = key
-        stored = last_below(self._objects, root, end)
-        return stored if stored is not None and stored[0] >= start else None
 
     def count(self) -> int:
         """Returns the number of entries; cheap but for what is pending."""
@@ -184,6 +173,27 @@ class View:
             if len(rows) < most:
                 return
             stop, most = rows[-1][0], min(most * 8, LAST_PAGE)
+
+
+def _overlaid(
+    stored: Iterator[tuple[bytes, bytes]],
+    pending: Iterator[tuple[bytes, bytes | None]],
+    *,
+    comes_first: Callable[[bytes, bytes], bool],
+) -> Iterator[tuple[bytes, bytes]]:
+    """Yields what is stored with what is pending in its place, both in one order."""
+    below = next(stored, None)
+    for key, entry in pending:
+        while below is not None and comes_first(below[0], key):
+            yield below
+            below = next(stored, None)
+        if below is not None and below[0] == key:
+            below = next(stored, None)
+        if entry is not None:
+            yield key, entry
+    if below is not None:
+        yield below
+        yield from stored
 
 
 def _is_file(entry: bytes) -> bool:

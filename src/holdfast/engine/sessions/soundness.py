@@ -11,8 +11,9 @@ from typing import Final
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
+from holdfast.engine.objects.content import NamesOnly
 from holdfast.engine.objects.reader import Objects
-from holdfast.engine.planes.overlays import NamesOnly, settle_session
+from holdfast.engine.planes.overlays import settle_session
 from holdfast.engine.planes.view import View
 from holdfast.engine.sessions.purging import SessionsInUse
 from holdfast.engine.sessions.turns import data_of

@@ -6,32 +6,50 @@ one holds is read when it is asked, for as long as it is on the timeline. A rest
 the store alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, overload
 
+from msgspec.structs import replace
+
 from holdfast.engine.files.opening import opened_at, opened_head
-from holdfast.engine.objects import content
-from holdfast.engine.objects.stage import Stage
-from holdfast.engine.pending.writing import Rows, change, change_rows
+from holdfast.engine.pending.writing import Rows, change_rows
 from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.planes.view import View
 from holdfast.engine.store.reader import StoreReader, size_of
+from holdfast.engine.store.writing import (
+    Draft,
+    append,
+    delete_under,
+    drafted,
+    pop,
+    to_data,
+    write,
+)
 from holdfast.engine.timeline import listing, restore, snapshots
 from holdfast.engine.timeline.selection import only
-from holdfast.entries import Inline, encode_entry
-from holdfast.errors import TooLarge
-from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike, fields_of
+from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike, fields_of
 from holdfast.model.changes import Restored
+from holdfast.model.values import BatchDone, StoreValue
 from holdfast.operations.operation import does, takes
 from holdfast.operations.snapshots import TakeSnapshot
-from holdfast.operations.store import ClearStore, DeleteValue, DeleteValues, SetValue, SetValues
+from holdfast.operations.store import (
+    AppendValues,
+    BatchValues,
+    ClearStore,
+    DeletePrefix,
+    DeleteValue,
+    DeleteValues,
+    Pair,
+    PopValue,
+    PutValue,
+    PutValues,
+    SetValue,
+    SetValues,
+)
 from holdfast.operations.timeline import ListTimeline
 from holdfast.store.core import encode
 from holdfast.storekeys import from_store_key, to_store_key
 from holdfast.tree import Edit, diff
-
-Pair = tuple[str, str]
-"""A namespace and a key of the store."""
 
 
 class StoreSnapshot(SnapshotInfo, frozen=True, kw_only=True, eq=False):
@@ -118,12 +136,44 @@ class Store(StoreReader):
 
     @does(SetValue)
     def set(self, wanted: SetValue) -> None:
-        self._put({to_store_key(wanted.namespace, wanted.key): encode(wanted.value)})
+        key = to_store_key(wanted.namespace, wanted.key)
+        write(self._handle, Draft({key: encode(wanted.value)}, expected=_of(key, wanted)))
 
     @takes(SetValues)
     def set_many(self, wanted: SetValues) -> None:
-        """Puts many values, all or none of them."""
-        self._put({to_store_key(n, k): encode(value) for n, k, value in wanted.items})
+        """Puts many values and deletes others, all or none of it, in one transaction.
+
+        Nothing unless all that is `expected` is so: tags behind namespaces and keys, or `absent`;
+        else raises `NotAsExpected`. With `keep`, a value that is there stays as it is.
+        """
+        write(self._handle, drafted(self._handle, wanted, values=wanted.items))
+
+    @takes(PutValue)
+    def put(self, wanted: PutValue) -> None:
+        """Puts a value that is msgpack already, as `dumps` returns it; otherwise as `set`."""
+        key, data = to_store_key(wanted.namespace, wanted.key), to_data(self._handle, wanted.data)
+        write(self._handle, Draft({key: data}, expected=_of(key, wanted)))
+
+    @takes(PutValues)
+    def put_many(self, wanted: PutValues) -> None:
+        """Does what `set_many` does, with values that are msgpack already; None deletes one."""
+        write(self._handle, drafted(self._handle, wanted, packed=wanted.items))
+
+    @does(BatchValues)
+    def batch(self, wanted: BatchValues) -> BatchDone:
+        draft = drafted(self._handle, wanted, values=wanted.set or (), packed=wanted.put or ())
+        if not draft.is_empty:
+            write(self._handle, draft)
+        read = StoreReader.batch(self, get=wanted.get, raw=wanted.raw)
+        return replace(read, set=draft.added, deleted=draft.gone)
+
+    @does(AppendValues)
+    def append(self, wanted: AppendValues) -> list[str]:
+        return append(self._handle, wanted.namespace, wanted.prefix, wanted.values)
+
+    @does(PopValue)
+    def pop(self, wanted: PopValue) -> StoreValue | None:
+        return pop(self._handle, wanted.namespace, wanted.prefix)
 
     @does(DeleteValue)
     def delete(self, wanted: DeleteValue) -> bool:
@@ -142,16 +192,14 @@ class Store(StoreReader):
     @takes(DeleteValues)
     def delete_many(self, wanted: DeleteValues) -> int:
         """Deletes many keys, all or none of them; returns how many were there."""
-        keys, gone = {to_store_key(namespace, key) for namespace, key in wanted.pairs}, [0]
+        draft = Draft(delete={to_store_key(namespace, key) for namespace, key in wanted.pairs})
+        if draft.delete:
+            write(self._handle, draft)
+        return draft.gone
 
-        def compute(view: View) -> Rows:
-            found = view.get_many(list(keys))
-            gone[:] = [len(found)]
-            return dict.fromkeys(found)
-
-        if keys:
-            change_rows(self._handle, Plane.STORE, compute, creates=False)
-        return gone[0]
+    @does(DeletePrefix)
+    def delete_prefix(self, wanted: DeletePrefix) -> int:
+        return delete_under(self._handle, wanted.namespace, wanted.prefix)
 
     @does(ClearStore)
     def clear(self, _wanted: ClearStore) -> None:
@@ -195,25 +243,6 @@ class Store(StoreReader):
         """
         snapshots.delete_all(self._handle)
 
-    def _put(self, encoded: dict[bytes, bytes]) -> None:
-        if not encoded:
-            return
-        sizes = [len(data) for data in encoded.values()]
-        held, largest = Size(len(sizes), sum(sizes)), max(sizes)
-        most = self._handle.context.limits.value_bytes
-        if largest > most:
-            message = f"a value may have {most} bytes; this one has {largest}"
-            raise TooLarge(message)
-        if largest <= content.INLINE_BYTES:
-            # No objects, so nothing to stage: 5 µs of 85, but for the disk.
-            rows = {key: encode_entry(Inline(data)) for key, data in encoded.items()}
-            change_rows(self._handle, Plane.STORE, lambda _view: rows, held=held, over=encoded)
-            return
 
-        def prepare(stage: Stage) -> Callable[[View], Rows]:
-            rows = {
-                key: encode_entry(content.as_value(stage, data)) for key, data in encoded.items()
-            }
-            return lambda _view: rows
-
-        change(self._handle, Plane.STORE, prepare, held=held, over=encoded)
+def _of(key: bytes, wanted: SetValue | PutValue) -> dict[bytes, str]:
+    return {} if wanted.expected is None else {key: wanted.expected}

@@ -4,53 +4,87 @@ Method names and answers are those of the in-process store. Values are msgpack i
 is returned is never what was put: the caller may change either.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import Any, Final, overload
 
 from holdfast.display import Part
 from holdfast.engine.core.limits import check_answer, check_limit
 from holdfast.engine.files.reader import Opened
-from holdfast.engine.planes.storevalues import value_of
+from holdfast.engine.objects import content
+from holdfast.engine.objects.reader import Objects
+from holdfast.engine.planes.storevalues import entry_of, iter_packed, packed_of, unpacked
 from holdfast.engine.planes.view import View
 from holdfast.entries import decode_entry
-from holdfast.model.values import StoreItems, StoreValue
+from holdfast.errors import InvalidValue
+from holdfast.model.values import BatchDone, StoreItems, StoreValue
 from holdfast.operations.operation import does
-from holdfast.operations.store import FindMaxKey, ListStoreKeys, ListStoreNamespaces
-from holdfast.storekeys import (
-    encode_text,
-    from_store_key,
-    namespace_start,
-    namespace_stop,
-    to_store_key,
+from holdfast.operations.store import (
+    BatchValues,
+    FindMaxKey,
+    ListStoreKeys,
+    ListStoreNamespaces,
+    Pair,
+    to_cursor,
 )
-from holdfast.tree import prefix_stop
+from holdfast.storekeys import from_store_key, namespace_start, span_of, to_store_key
 
 PAGE_BYTES: Final = 8 << 20
 """Once the values of a page have so many bytes, it ends."""
+
+_EVERYTHING: Final = (b"", b"\xff")
+"""From where to where all keys are: UTF-8 never holds the byte FF."""
 
 
 class StoreReader(Part):
     """The store at one moment, to read."""
 
-    def __init__(self, opened: Opened) -> None:
+    def __init__(self, opened: Opened, *, is_raw: bool = False) -> None:
         self.opened = opened
+        self._is_raw = is_raw
+        self._made_of: Callable[[Objects, bytes, bytes], Any] = _as_it_is if is_raw else unpacked
+
+    @property
+    def raw(self) -> "StoreReader":
+        """The same, whose values are the msgpack that they are stored as."""
+        return StoreReader(self.opened, is_raw=True)
+
+    @contextmanager
+    def still(self) -> Generator["StoreReader"]:
+        """Opens the store as it is now: what is asked inside the block is of one moment."""
+        with self.opened() as view:
+            yield StoreReader(lambda: nullcontext(view), is_raw=self._is_raw)
 
     def get(self, namespace: str, key: str, default: Any = None) -> Any:
         """Returns the value for a key, or the default."""
         wanted = to_store_key(namespace, key)
         with self.opened() as view:
             data = view.get(wanted)
-            return default if data is None else value_of(view.objects, wanted, data)
+            if data is None:
+                return default
+            return self._made_of(view.objects, wanted, packed_of(view.objects, wanted, data))
 
-    def get_many(self, pairs: Iterable[tuple[str, str]]) -> list[Any]:
+    def get_many(self, pairs: Iterable[Pair]) -> list[Any]:
         """Returns the values in the order asked for; None for what is missing."""
-        wanted = [to_store_key(namespace, key) for namespace, key in pairs]
-        with self.opened() as view:
-            found, objects = view.get_many(list(set(wanted))), view.objects
-            sizes = {key: decode_entry(data).size for key, data in found.items()}
-            check_answer(objects.limits, (sizes.get(key, 0) for key in wanted))
-            return [value_of(objects, key, found[key]) if key in found else None for key in wanted]
+        return self._read(
+            pairs, lambda objects, key, _, packed: self._made_of(objects, key, packed)
+        )
+
+    def find(self, namespace: str, key: str) -> StoreValue | None:
+        """Returns the value for a key, and its tag; None if there is none."""
+        return self.find_many([(namespace, key)])[0]
+
+    def find_many(self, pairs: Iterable[Pair]) -> list[StoreValue | None]:
+        """Returns values with their tags in the order asked for; None for what is missing."""
+        return self._read(pairs, self._tagged)
+
+    @does(BatchValues)
+    def batch(self, wanted: BatchValues) -> BatchDone:
+        if wanted.set or wanted.put or wanted.delete or wanted.expected:
+            raise InvalidValue("a snapshot is read and never changed")
+        reader = self.raw if wanted.raw else self
+        return BatchDone(set=0, deleted=0, values=reader.find_many(wanted.get or ()))
 
     def contains(self, namespace: str, key: str) -> bool:
         """Says whether there is a value for a key."""
@@ -61,45 +95,65 @@ class StoreReader(Part):
     @does(ListStoreKeys)
     def keys(self, wanted: ListStoreKeys) -> list[str]:
         check_limit(wanted.limit)
-        start = namespace_start(wanted.namespace)
+        own = len(namespace_start(wanted.namespace))
+        after = None if wanted.after is None else (wanted.namespace, wanted.after)
         with self.opened() as view:
-            found = _iterate(view, start, wanted.prefix, after=wanted.after)
-            return [key[len(start) :].decode() for key, _ in islice(found, wanted.limit)]
+            found = _iterate(
+                view, wanted.namespace, wanted.prefix, after=after, reverse=wanted.reverse
+            )
+            return [key[own:].decode() for key, _ in islice(found, wanted.limit)]
 
-    @overload
-    def items(self, namespace: str, prefix: str | None = None) -> list[tuple[str, Any]]: ...
     @overload
     def items(
-        self, namespace: None = None, prefix: str | None = None
-    ) -> list[tuple[tuple[str, str], Any]]: ...
-    def items(self, namespace: str | None = None, prefix: str | None = None) -> list[Any]:
-        """Returns keys and values of a namespace in the order of the keys.
+        self,
+        namespace: str,
+        prefix: str | None = None,
+        *,
+        after: str | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> list[tuple[str, Any]]: ...
+    @overload
+    def items(
+        self,
+        namespace: None = None,
+        prefix: str | None = None,
+        *,
+        after: Pair | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> list[tuple[Pair, Any]]: ...
+    def items(
+        self,
+        namespace: str | None = None,
+        prefix: str | None = None,
+        *,
+        after: str | Pair | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> list[Any]:
+        """Returns keys and values of a namespace in the order of the keys, at most `limit`.
 
-        Without a namespace, all pairs of namespace and key with their values.
+        Without a namespace, all pairs of namespace and key with their values. Only those that come
+        `after` a key, or a pair. In `reverse`, the greatest comes first.
         """
+        check_limit(limit)
+        behind = to_cursor(namespace, after)
         with self.opened() as view:
-            objects = view.objects
-            if namespace is not None:
-                start = namespace_start(namespace)
-                found = _iterate(view, start, prefix)
-                return [
-                    (key[len(start) :].decode(), value_of(objects, key, data))
-                    for key, data in found
-                ]
-            beginning, every = prefix or "", view.iterate()
-            pairs = ((from_store_key(key), key, data) for key, data in every)
+            rows = islice(_iterate(view, namespace, prefix, after=behind, reverse=reverse), limit)
+            own, objects = len(namespace_start(namespace or "")), view.objects
             return [
-                (pair, value_of(objects, key, data))
-                for pair, key, data in pairs
-                if pair[1].startswith(beginning)
+                (
+                    from_store_key(key) if namespace is None else key[own:].decode(),
+                    self._made_of(objects, key, packed),
+                )
+                for key, packed in iter_packed(objects, rows)
             ]
 
     @does(FindMaxKey)
     def max_key(self, wanted: FindMaxKey) -> str | None:
-        start = namespace_start(wanted.namespace)
-        with self.opened() as view:
-            found = view.last(start, namespace_stop(start))
-            return None if found is None else found[0][len(start) :].decode()
+        found = self.keys(wanted.namespace, wanted.prefix, limit=1, reverse=True)
+        return found[0] if found else None
 
     @does(ListStoreNamespaces)
     def namespaces(self, wanted: ListStoreNamespaces) -> list[str]:
@@ -118,33 +172,61 @@ class StoreReader(Part):
         if not isinstance(namespace, str):
             return False
         with self.opened() as view:
-            return next(_iterate(view, namespace_start(namespace)), None) is not None
+            return next(_iterate(view, namespace), None) is not None
+
+    def page(
+        self,
+        namespace: str | None,
+        prefix: str | None = None,
+        *,
+        after: Pair | None = None,
+        most: int,
+        reverse: bool = False,
+    ) -> StoreItems:
+        """Returns values by namespace and key: those that come `after` one.
+
+        Of all namespaces, if none is named. A page holds `most` values at the most, and ends where
+        they become too many bytes.
+        """
+        rows, size, has_more = list[tuple[bytes, bytes]](), 0, False
+        with self.opened() as view:
+            for key, data in _iterate(view, namespace, prefix, after=after, reverse=reverse):
+                has_more = len(rows) >= most or size >= PAGE_BYTES
+                if has_more:
+                    break
+                size += decode_entry(data).size
+                rows.append((key, data))
+            objects = view.objects
+            listed = [self._listed(objects, k, packed) for k, packed in iter_packed(objects, rows)]
+        return StoreItems(items=listed, has_more=has_more)
+
+    def _read(
+        self, pairs: Iterable[Pair], make: Callable[[Objects, bytes, bytes, bytes], Any]
+    ) -> list[Any]:
+        wanted = [to_store_key(namespace, key) for namespace, key in pairs]
+        with self.opened() as view:
+            found, objects = view.get_many(list(set(wanted))), view.objects
+            sizes = {key: decode_entry(data).size for key, data in found.items()}
+            check_answer(objects.limits, (sizes.get(key, 0) for key in wanted))
+            packed = dict(iter_packed(objects, found.items()))
+            return [
+                None if (data := packed.get(key)) is None else make(objects, key, found[key], data)
+                for key in wanted
+            ]
+
+    def _listed(
+        self, objects: Objects, key: bytes, packed: bytes, tag: str | None = None
+    ) -> StoreValue:
+        (namespace, name), made = from_store_key(key), self._made_of(objects, key, packed)
+        value, raw = (None, made) if self._is_raw else (made, None)
+        return StoreValue(namespace=namespace, key=name, value=value, data=raw, tag=tag)
+
+    def _tagged(self, objects: Objects, key: bytes, data: bytes, packed: bytes) -> StoreValue:
+        return self._listed(objects, key, packed, content.tag_of(entry_of(data)))
 
 
-def items_page(
-    store: StoreReader,
-    namespace: str | None,
-    prefix: str | None = None,
-    *,
-    after: tuple[str, str] | None = None,
-    most: int,
-) -> StoreItems:
-    """Returns values by namespace and key: those that come `after` one.
-
-    Of all namespaces, if none is named. A page holds `most` values at the most, and ends where
-    they become too many bytes.
-    """
-    page: list[StoreValue] = []
-    with store.opened() as view:
-        size = 0
-        for key, data in _entries(view, namespace, prefix, after):
-            if len(page) >= most or size >= PAGE_BYTES:
-                return StoreItems(items=page, has_more=True)
-            size += decode_entry(data).size
-            whose, name = from_store_key(key)
-            value = value_of(view.objects, key, data)
-            page.append(StoreValue(namespace=whose, key=name, value=value))
-    return StoreItems(items=page, has_more=False)
+def _as_it_is(_objects: Objects, _key: bytes, packed: bytes) -> bytes:
+    return packed
 
 
 def size_of(store: StoreReader) -> int:
@@ -153,31 +235,27 @@ def size_of(store: StoreReader) -> int:
         return sum(decode_entry(data).size for _, data in view.iterate())
 
 
-def _entries(
-    view: View, namespace: str | None, prefix: str | None, after: tuple[str, str] | None
-) -> Iterator[tuple[bytes, bytes]]:
-    start = b"" if after is None else to_store_key(*after) + b"\0"
-    if namespace is None:
-        for key, data in view.iterate(start):
-            if from_store_key(key)[1].startswith(prefix or ""):
-                yield key, data
-        return
-    own = namespace_start(namespace)
-    beginning = own + encode_text(prefix or "")
-    stop = prefix_stop(beginning) if prefix else namespace_stop(own)
-    if stop is None or start < stop:
-        yield from view.iterate(max(start, beginning), stop)
-
-
 def _iterate(
-    view: View, start: bytes, prefix: str | None = None, *, after: str | None = None
+    view: View,
+    namespace: str | None,
+    prefix: str | None = None,
+    *,
+    after: Pair | None = None,
+    reverse: bool = False,
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the entries of the namespace that `start` stands for, by the beginning of keys."""
-    beginning = start + encode_text(prefix or "")
-    stop = prefix_stop(beginning) if prefix else namespace_stop(start)
+    """Yields the entries of a namespace, or of all, by the beginning of keys."""
+    start, stop = _EVERYTHING
+    if namespace is not None:
+        start, stop = span_of(namespace_start(namespace), prefix)
     if after is not None:
-        beginning = max(beginning, start + encode_text(after) + b"\0")
-    return view.iterate(beginning, stop)
+        behind = to_store_key(*after)
+        start, stop = (start, min(stop, behind)) if reverse else (max(start, behind + b"\0"), stop)
+    if start >= stop:
+        return iter(())
+    found = view.iterate_down(start, stop) if reverse else view.iterate(start, stop)
+    if namespace is not None or not prefix:
+        return found
+    return (each for each in found if from_store_key(each[0])[1].startswith(prefix))
 
 
 def _names(view: View) -> Iterator[str]:
@@ -185,4 +263,4 @@ def _names(view: View) -> Iterator[str]:
     while (found := next(view.iterate(at), None)) is not None:
         name, _ = from_store_key(found[0])
         yield name
-        at = namespace_stop(namespace_start(name))
+        _, at = span_of(namespace_start(name), None)

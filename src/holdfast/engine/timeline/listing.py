@@ -1,8 +1,9 @@
 """Lists a timeline: which of its snapshots are meant, and what is told beside them.
 
-Nothing is indexed for a search: snapshots are looked at from the newest down, and who waits with
-others is told after a while how far that came, and where it goes on. A path is asked of the roots
-(`history.py`), so whoever has changed it is found, however that happened.
+Labels and the ids of tasks and traces have indexes, and nothing else has for a search: snapshots
+are looked at from the newest down, and who waits with others is told after a while how far that
+came, and where it goes on. A path is asked of the roots (`history.py`), so whoever has changed it
+is found, however that happened.
 """
 
 from collections import defaultdict
@@ -13,6 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.catalog.snapshots import Called
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.limits import check_limit
 from holdfast.engine.objects.stage import StagedObjects
@@ -32,7 +34,7 @@ from holdfast.model.basics import (
 )
 from holdfast.model.changes import Tally, from_counts, to_counts
 from holdfast.model.names import PathLike, to_name
-from holdfast.operations.snapshots import ListSnapshots
+from holdfast.operations.snapshots import Choice, ListSnapshots
 from holdfast.operations.timeline import ListTimeline
 
 PAGE_TIME: Final = timedelta(seconds=0.3)
@@ -43,6 +45,9 @@ BATCH: Final = 256
 
 MOST_FORKS: Final = 1000
 """Forks of one namespace that are told of."""
+
+CALLED: Final[Sequence[Called]] = ("trace_id", "task_id", "label")
+"""What has an index, from what names the fewest on."""
 
 IsOver = Callable[[], bool]
 
@@ -89,7 +94,8 @@ def _search(handle: Handle, wanted: ListTimeline | ListSnapshots, is_over: IsOve
         compare = transaction.comparing(head.namespace_id, "snapshots")
         choice = _Choice(transaction, head, wanted)
         batch = list[SnapshotInfo]()
-        for row in iter_rows(transaction, head, wanted.before):
+        called = _called(wanted)
+        for row in iter_rows(transaction, head, wanted.before, called=called):
             looked += 1
             if row.deleted_at is None and not is_expired(handle.context, head, row):
                 batch.append(dated(handle.context, head, row))
@@ -103,9 +109,17 @@ def _search(handle: Handle, wanted: ListTimeline | ListSnapshots, is_over: IsOve
                     break
         else:
             choice.add_to(found, batch)
-        is_all = wanted.before is None and found.before is None
+        is_all = wanted.before is None and found.before is None and called is None
         compare(looked if is_all else None)
     return found
+
+
+def _called(wanted: Choice) -> tuple[Called, str] | None:
+    """Returns by what the fewest are found that are meant, of what has an index."""
+    for name in CALLED:
+        if (value := getattr(wanted, name)) is not None:
+            return name, value
+    return None
 
 
 def _search_path(

@@ -16,6 +16,7 @@ from functools import partial
 from itertools import islice
 from typing import Final
 
+from holdfast.catalog.snapshots import Called
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.lineage import Stored, previous
 from holdfast.engine.journal.actions import (
@@ -309,11 +310,18 @@ def iter_usable(
 
 
 def iter_rows(
-    transaction: Transaction, head: Head, before: int | None = None
+    transaction: Transaction,
+    head: Head,
+    before: int | None = None,
+    *,
+    called: tuple[Called, str] | None = None,
 ) -> Iterator[SnapshotInfo]:
-    """Yields all snapshots, usable or not, newest first; pages grow as more are asked for."""
+    """Yields all snapshots, or those `called` something, usable or not, newest first.
+
+    Pages grow as more are asked for.
+    """
     most = 16
-    while page := transaction.timeline(head.namespace_id, before=before, most=most):
+    while page := transaction.timeline(head.namespace_id, before=before, most=most, called=called):
         yield from page
         before, most = page[-1].number, min(most * 4, 1024)
 

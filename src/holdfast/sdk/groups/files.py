@@ -1,7 +1,7 @@
 """`client.files`: the names of `holdfast.Namespace.files`, and files that come and go."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from http import HTTPStatus
 from pathlib import Path
@@ -178,13 +178,16 @@ class Files(FilesReader[F]):
         *,
         mode: int | None = None,
         modified_at: datetime | None = None,
+        expected: str | None = None,
         progress: Progress = no_progress,
     ) -> Call[FileInfo]:
         """Creates or replaces a file; the directories above it come about by themselves.
 
-        Without `mode`, a file that is there keeps its own. An open file is sent as it is read.
+        Without `mode`, a file that is there keeps its own. An open file is sent as it is read. With
+        `expected`, only while what is there has that tag, or with `absent` while nothing is; else
+        raises `NotAsExpected`.
         """
-        return _put(path, Content(data, progress=progress), mode, modified_at)
+        return _put(path, Content(data, progress=progress), mode, modified_at, expected)
 
     @call
     def upload(
@@ -199,8 +202,22 @@ class Files(FilesReader[F]):
         return _put(path, Content(Path(source).expanduser(), progress=progress), mode, None)
 
     @flow
-    def write_many(self, items: Iterable[tuple[PathLike, str | bytes]]) -> Steps[int]:
-        """Writes many files, some hundreds to a transaction; returns how many."""
+    def write_many(
+        self,
+        items: Iterable[tuple[PathLike, str | bytes]],
+        *,
+        delete: Sequence[PathLike] = (),
+        expected: Iterable[tuple[PathLike, str]] = (),
+    ) -> Steps[int]:
+        """Writes many files, some hundreds to a transaction; returns how many.
+
+        With `delete` or `expected`, all or none, in one: before, files, links and empty directories
+        at paths go, if they are there, and nothing is done unless all that is `expected` is so:
+        tags behind paths, or `absent`; else raises `NotAsExpected`.
+        """
+        expected = list(expected)
+        if delete or expected:
+            return (yield asking(WriteFiles(items, delete=delete, expected=expected)))
         total, size, weight, batch = 0, 0, 0, list[tuple[PathLike, bytes]]()
         for path, data in items:
             body = encoded(data) if isinstance(data, str) else data
@@ -228,14 +245,26 @@ class Files(FilesReader[F]):
 
 
 def _put(
-    path: PathLike, content: Content, mode: int | None, modified_at: datetime | None
+    path: PathLike,
+    content: Content,
+    mode: int | None,
+    modified_at: datetime | None,
+    expected: str | None = None,
 ) -> Call[FileInfo]:
     query = {
         "path": sent_path(path),
         "mode": mode,
         "modified_at": sent(modified_at),
+        "expected": expected,
     }
-    return Call(method="PUT", path="/v1/files/raw", query=query, content=content, read=_file)
+    return Call(
+        method="PUT",
+        path="/v1/files/raw",
+        query=query,
+        content=content,
+        read=_file,
+        is_conditional=expected is not None,
+    )
 
 
 def _file(body: bytes) -> FileInfo:

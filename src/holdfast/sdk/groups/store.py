@@ -17,17 +17,25 @@ from holdfast.operations.forms import form_of
 from holdfast.operations.operation import takes
 from holdfast.operations.snapshots import RestoreSnapshot, TakeSnapshot
 from holdfast.operations.store import (
+    AppendValues,
     BatchValues,
     ClearStore,
     CountValues,
+    DeletePrefix,
     DeleteValue,
     DeleteValues,
     FindMaxKey,
     ListStoreItems,
     ListStoreKeys,
     ListStoreNamespaces,
+    Pair,
+    PopValue,
+    PutValue,
+    PutValues,
     SetValue,
     SetValues,
+    Writing,
+    to_cursor,
 )
 from holdfast.operations.timeline import Diff, ListTimeline
 from holdfast.sdk.calls import (
@@ -53,16 +61,19 @@ PAGE: Final = 1000
 BATCH: Final = 1000
 """Values that go together in one request."""
 
-Pair = tuple[str, str]
-"""A namespace and a key of the store."""
-
 
 class StoreReader(Group[F]):
     """The store at one moment: now, or as a snapshot shows it."""
 
-    def __init__(self, sender: Sender, *, at: str | None = None) -> None:
+    def __init__(self, sender: Sender, *, at: str | None = None, is_raw: bool = False) -> None:
         super().__init__(sender)
         self.above = {} if at is None else {"at": at}
+        self._is_raw = is_raw
+
+    @property
+    def raw(self) -> "StoreReader[F]":
+        """The same, whose values are the msgpack that they are stored as."""
+        return StoreReader[F](self.sender, at=self.above.get("at"), is_raw=True)
 
     @flow
     def get(
@@ -73,13 +84,26 @@ class StoreReader(Group[F]):
     ) -> Steps[Any]:
         """Returns the value for a key, or the default."""
         found = yield from self._read([(namespace, key)])
-        return default if found[0] is None else found[0].value
+        return default if found[0] is None else self._value_of(found[0])
 
     @flow
     def get_many(self, pairs: Iterable[Pair]) -> Steps[list[Any]]:
         """Returns the values in the order asked for; None for what is missing."""
         found = yield from self._read(list(pairs))
-        return [None if each is None else each.value for each in found]
+        return [None if each is None else self._value_of(each) for each in found]
+
+    @flow
+    def find(self, namespace: str, key: str) -> Steps[StoreValue | None]:
+        """Returns the value for a key, and its tag; None if there is none."""
+        found = yield from self._read([(namespace, key)])
+        return found[0]
+
+    @flow
+    def find_many(self, pairs: Iterable[Pair]) -> Steps[list[StoreValue | None]]:
+        """Returns values with their tags in the order asked for; None for what is missing."""
+        return (yield from self._read(list(pairs)))
+
+    batch = method(BatchValues)
 
     @flow
     def contains(self, namespace: str, key: str) -> Steps[bool]:
@@ -95,22 +119,32 @@ class StoreReader(Group[F]):
         return paging(ListStoreKeys(namespace, prefix), self.above)
 
     @flow
-    def items(self, namespace: str | None = None, prefix: str | None = None) -> Steps[list[Any]]:
-        """Returns keys and values of a namespace in the order of the keys.
+    def items(
+        self,
+        namespace: str | None = None,
+        prefix: str | None = None,
+        *,
+        after: str | Pair | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> Steps[list[Any]]:
+        """Returns keys and values of a namespace in the order of the keys, at most `limit`.
 
-        Without a namespace, all pairs of namespace and key with their values.
+        Without a namespace, all pairs of namespace and key with their values. Only those that come
+        `after` a key, or a pair. In `reverse`, the greatest comes first.
         """
-        found = yield from self._items(namespace, prefix).collect()
+        listed = self._items(namespace, prefix, after=after, limit=limit, reverse=reverse)
+        found = yield from listed.collect()
         if namespace is not None:
             return [(key, value) for (_, key), value in found]
         return found
 
     @pages
     def iter_items(
-        self, namespace: str | None = None, prefix: str | None = None
+        self, namespace: str | None = None, prefix: str | None = None, *, reverse: bool = False
     ) -> Pages[tuple[Pair, Any]]:
         """Goes through pairs of namespace and key with their values, in order."""
-        return self._items(namespace, prefix)
+        return self._items(namespace, prefix, reverse=reverse)
 
     max_key = method(FindMaxKey)
     namespaces = method(ListStoreNamespaces)
@@ -124,28 +158,45 @@ class StoreReader(Group[F]):
     def _read(self, pairs: list[Pair]) -> Steps[list[StoreValue | None]]:
         found: list[StoreValue | None] = []
         for start in range(0, len(pairs), BATCH):
-            wanted = asking(BatchValues(get=pairs[start : start + BATCH]), self.above)
-            answer: BatchDone = yield replace(wanted, is_reading=True)
+            some = BatchValues(get=pairs[start : start + BATCH], raw=self._is_raw)
+            answer: BatchDone = yield replace(asking(some, self.above), is_reading=True)
             found += answer.values
         return found
 
-    def _items(self, namespace: str | None, prefix: str | None) -> Pages[tuple[Pair, Any]]:
-        form = form_of(ListStoreItems)
+    def _value_of(self, found: StoreValue) -> Any:  # noqa: ANN401 - any value of the store
+        return found.data if self._is_raw else found.value
+
+    def _items(
+        self,
+        namespace: str | None,
+        prefix: str | None,
+        *,
+        after: str | Pair | None = None,
+        limit: int | None = None,
+        reverse: bool = False,
+    ) -> Pages[tuple[Pair, Any]]:
+        form, begins = form_of(ListStoreItems), to_cursor(namespace, after)
 
         def read(body: bytes) -> Page[tuple[Pair, Any]]:
             page: StoreItems = form.read_answer(body)
-            found = [((each.namespace, each.key), each.value) for each in page.items]
+            found = [((each.namespace, each.key), self._value_of(each)) for each in page.items]
             return page_of(found, has_more=page.has_more, cursor=lambda last: last[0])
 
         def ask(cursor: Any, most: int) -> Call[Page[tuple[Pair, Any]]]:  # noqa: ANN401 - a pair
-            whose, after = cursor or (None, None)
+            whose, after = cursor or begins or (None, None)
             wanted = ListStoreItems(
-                namespace, prefix, limit=most, after=after, after_namespace=whose
+                namespace,
+                prefix,
+                limit=most,
+                after=after,
+                after_namespace=whose,
+                reverse=reverse,
+                raw=self._is_raw,
             )
             told: Any = asking(wanted, self.above)
             return replace(told, read=read)
 
-        return Pages(PAGE, ask)
+        return Pages(PAGE, ask, limit)
 
 
 class StoreSnapshot(Group[F]):
@@ -267,8 +318,30 @@ class Store(StoreReader[F]):
     @flow
     @takes(SetValues)
     def set_many(self, wanted: SetValues) -> Steps[None]:
-        """Puts many values, all or none of them."""
-        yield asking(BatchValues(set=wanted.items))
+        """Puts many values and deletes others, all or none of it, in one transaction.
+
+        Nothing unless all that is `expected` is so: tags behind namespaces and keys, or `absent`;
+        else raises `NotAsExpected`. With `keep`, a value that is there stays as it is.
+        """
+        yield asking(_batch(wanted, set=wanted.items))
+
+    @flow
+    @takes(PutValue)
+    def put(self, wanted: PutValue) -> Steps[None]:
+        """Puts a value that is msgpack already, as `dumps` returns it; otherwise as `set`."""
+        place, expected = (wanted.namespace, wanted.key), wanted.expected
+        only = None if expected is None else [(*place, expected)]
+        yield asking(BatchValues(put=[(*place, wanted.data)], expected=only))
+
+    @flow
+    @takes(PutValues)
+    def put_many(self, wanted: PutValues) -> Steps[None]:
+        """Does what `set_many` does, with values that are msgpack already; None deletes one."""
+        yield asking(_batch(wanted, put=wanted.items))
+
+    append = method(AppendValues)
+    pop = method(PopValue)
+    delete_prefix = method(DeletePrefix)
 
     @flow
     @takes(DeleteValues)
@@ -307,3 +380,9 @@ class Store(StoreReader[F]):
     def at(self, snapshot: SnapshotLike) -> StoreReader[F]:
         """Returns the store as a snapshot shows it, to read."""
         return StoreReader[F](self.sender, at=id_of(snapshot))
+
+
+def _batch(wanted: Writing, **more: Any) -> BatchValues:  # noqa: ANN401 - what is put
+    given = {"delete": wanted.delete, "expected": wanted.expected}
+    said = {name: value for name, value in given.items() if value}
+    return BatchValues(keep=wanted.keep, **said, **more)

@@ -58,17 +58,21 @@ async def upload(
     path: str,
     mode: int | None = None,
     modified_at: str | None = None,
+    expected: str | None = None,
 ) -> FileAnswer:
     """Writes a file from the bytes of the body, which are stored as they come.
 
-    Without `mode`, a file that is there keeps its own.
+    Without `mode`, a file that is there keeps its own. With `expected`, only while what is there
+    has that tag, or with `absent` while nothing is; else 409.
     """
     place = read_path(path)
     to_key(place)  # Before the body is read: a path that is none is refused at once.
     instant = None if modified_at is None else from_text(modified_at, "modified_at")
     most = request.services.config.max_upload_bytes
     async with Upload(request, agent, max_bytes=most).opened() as body:
-        write = partial(agent.files.write, place, body, mode=mode, modified_at=instant)
+        write = partial(
+            agent.files.write, place, body, mode=mode, modified_at=instant, expected=expected
+        )
         return await in_thread(partial(encoded, lambda: _FILE.send(write())), work=Work.SLOW)
 
 

@@ -10,11 +10,12 @@ from typing import Any, Final, cast
 from holdfast.engine.core.wellformed import walk
 from holdfast.engine.namespace import Moment, Namespace
 from holdfast.engine.store.plane import Store
-from holdfast.engine.store.reader import StoreReader, items_page, size_of
+from holdfast.engine.store.reader import StoreReader, size_of
 from holdfast.errors import NotFound, UnsafeArchive
-from holdfast.model.values import BatchDone, StoreCount, StoreItems, StoreValue, from_json
+from holdfast.model.values import StoreCount, StoreItems, StoreValue, from_json
 from holdfast.operations.store import (
     PARTS,
+    AppendValues,
     BatchValues,
     CountValues,
     GetValue,
@@ -30,7 +31,6 @@ from holdfast.server.routing import Route
 from holdfast.store.core import encode
 
 MOST_OF_BATCH: Final = 10_000
-_MISSING: Final = object()
 
 
 class ValueNotFound(NotFound):
@@ -41,13 +41,23 @@ class ValueNotFound(NotFound):
 
 
 def _check_batch(exchange: Exchange) -> None:
-    said = [exchange.said.get(name) for name in ("set", "get", "delete")]
+    changes = [exchange.said.get(name) for name in ("set", "put", "delete", "expected")]
+    _check_parts(*changes, exchange.said.get("get"))
+    if isinstance(exchange.agent, Moment) and any(changes):
+        raise Unfit(
+            "a snapshot is read and never changed: leave out at, or all but get", param="at"
+        )
+
+
+def _check_appended(exchange: Exchange) -> None:
+    _check_parts(exchange.said.get("values"))
+
+
+def _check_parts(*said: object) -> None:
     # As it came: what is no list is refused when it is read.
     if sum(len(cast("list[Any]", each)) for each in said if isinstance(each, list)) > MOST_OF_BATCH:
         message = f"a batch has {MOST_OF_BATCH} parts at the most"
         raise Unfit(message)
-    if isinstance(exchange.agent, Moment) and (said[0] or said[2]):
-        raise Unfit("a snapshot is read and never changed: leave out at, set or delete", param="at")
 
 
 def _read_value(value: object) -> Any:  # noqa: ANN401 - any value of the store
@@ -79,6 +89,10 @@ def _read_values(sent: list[StoreValue] | None) -> list[tuple[str, str, Any]]:
     return [(each.namespace, each.key, _read_value(each.value)) for each in sent or ()]
 
 
+def _read_all(sent: list[Any]) -> list[Any]:
+    return [_read_value(value) for value in sent]
+
+
 _CAREFUL: Final = Dialect(
     operations={
         SetValue: [
@@ -88,6 +102,7 @@ _CAREFUL: Final = Dialect(
             )
         ],
         BatchValues: [Speech(hears=_check_batch, reads={"set": _read_values})],
+        AppendValues: [Speech(hears=_check_appended, reads={"values": _read_all})],
     }
 )
 """What a value may hold that somebody sends, and what a server says of it then: as it came."""
@@ -96,10 +111,10 @@ _CAREFUL: Final = Dialect(
 @answers(GetValue)
 def read(agent: Namespace, asked: GetValue) -> StoreValue:
     """Returns the value for a key."""
-    value = agent.store.get(asked.namespace, asked.key, _MISSING)
-    if value is _MISSING:
+    found = _reader(agent, asked).find(asked.namespace, asked.key)
+    if found is None:
         raise ValueNotFound("there is no value for this key")
-    return StoreValue(namespace=asked.namespace, key=asked.key, value=value)
+    return found
 
 
 @answers(ListStoreItems)
@@ -108,13 +123,17 @@ def items(agent: Namespace, asked: ListStoreItems) -> StoreItems:
     where = asked.namespace if asked.after_namespace is None else asked.after_namespace
     if asked.after is not None and where is None:
         raise Unfit("say whose key that is", param="starting_after_namespace")
-    return items_page(
-        agent.store,
+    return _reader(agent, asked).page(
         asked.namespace,
         asked.prefix,
         after=None if asked.after is None or where is None else (where, asked.after),
         most=page_size(asked.limit, usual=PARTS.usual, most=PARTS.most),
+        reverse=asked.reverse,
     )
+
+
+def _reader(agent: Namespace, asked: GetValue | ListStoreItems) -> StoreReader:
+    return agent.store.raw if asked.raw else agent.store
 
 
 @answers(CountValues)
@@ -124,31 +143,9 @@ def count(agent: Namespace, asked: CountValues) -> StoreCount:
     return StoreCount(count=len(store), size_bytes=size_of(store) if asked.sizes else None)
 
 
-@answers(BatchValues, _CAREFUL)
-def batch(agent: Namespace, asked: BatchValues) -> BatchDone:
-    """Does all that a batch says, in this order."""
-    put, wanted = list(asked.set or ()), list(asked.get or ())
-    if put:
-        agent.store.set_many(put)
-    gone = agent.store.delete_many(asked.delete) if asked.delete else 0
-    return BatchDone(set=len(put), deleted=gone, values=_read_many(agent.store, wanted))
-
-
-def _read_many(store: StoreReader, wanted: list[tuple[str, str]]) -> list[StoreValue | None]:
-    found = zip(wanted, store.get_many(wanted), strict=True)
-    return [
-        # A value may be null: then there is one.
-        StoreValue(namespace=namespace, key=key, value=value)
-        if value is not None or store.contains(namespace, key)
-        else None
-        for (namespace, key), value in found
-    ]
-
-
 ROUTES: Final[list[Route]] = [
     *routes_of(Store, lambda agent: agent.store, dialect=_CAREFUL),
     read,
     items,
     count,
-    batch,
 ]
