@@ -1,7 +1,8 @@
 """What the environment says, and where the vault therefore is: the only reader of it.
 
 For vaults and commands, these matter: `HOLDFAST_DATA` names the vault, or `HOLDFAST_DATABASE_URL`
-the database that it is in and `HOLDFAST_OBJECTS_URL` its packs; `XDG_DATA_HOME` and `HOME` say
+the database that it is in and `HOLDFAST_OBJECTS_URL` its packs, `HOLDFAST_DB_CONNECTIONS` and
+`HOLDFAST_DB_PREPARE` how the database is used; `XDG_DATA_HOME` and `HOME` say
 where a user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for plain text, `TZ` is the time zone
 of what is shown, `HOLDFAST_PAGER` or `PAGER` names what shows a long text. `HOLDFAST_STAY`, `CI`
 and `SUDO_UID` say whether a command may leave a process behind, `XDG_RUNTIME_DIR` how long;
@@ -35,6 +36,9 @@ DATA, DATABASE_URL, OBJECTS_URL = (
     "HOLDFAST_OBJECTS_URL",
 )
 """Variables that say where the vault is."""
+
+DB_CONNECTIONS, DB_PREPARE = "HOLDFAST_DB_CONNECTIONS", "HOLDFAST_DB_PREPARE"
+"""Variables that say how a database is used."""
 
 SECRETS_KEY = "HOLDFAST_SECRETS_KEY"
 """What the secrets of git backups are encrypted with."""
@@ -327,18 +331,38 @@ class ExecSettings(NamedTuple):
 def exec_settings(environ: Mapping[str, str]) -> ExecSettings:
     """Returns what the environment says of commands; what is no number counts as not said."""
     usual = ExecSettings()
-
-    def number(name: str, otherwise: int) -> int:
-        said = environ.get(name, "")
-        return int(said) if said.isascii() and said.isdecimal() and len(said) <= 18 else otherwise  # noqa: PLR2004 - what 64 bits hold
-
     return ExecSettings(
         is_on=environ.get("HOLDFAST_EXEC") == "1",
         has_network=environ.get("HOLDFAST_EXEC_NETWORK") == "1",
-        seconds=number("HOLDFAST_EXEC_SECONDS", usual.seconds),
-        memory_bytes=number("HOLDFAST_EXEC_MEMORY_BYTES", usual.memory_bytes),
-        processes=number("HOLDFAST_EXEC_PROCESSES", usual.processes),
-        disk_bytes=number("HOLDFAST_EXEC_DISK_BYTES", usual.disk_bytes),
+        seconds=_number(environ, "HOLDFAST_EXEC_SECONDS", usual.seconds),
+        memory_bytes=_number(environ, "HOLDFAST_EXEC_MEMORY_BYTES", usual.memory_bytes),
+        processes=_number(environ, "HOLDFAST_EXEC_PROCESSES", usual.processes),
+        disk_bytes=_number(environ, "HOLDFAST_EXEC_DISK_BYTES", usual.disk_bytes),
+    )
+
+
+def _number(environ: Mapping[str, str], name: str, otherwise: int) -> int:
+    said = environ.get(name, "")
+    return int(said) if said.isascii() and said.isdecimal() and len(said) <= 18 else otherwise  # noqa: PLR2004 - what 64 bits hold
+
+
+class DatabaseSettings(NamedTuple):
+    """How a process uses the database that its vault is in."""
+
+    connections: int = 16
+    """The most that it has at once."""
+    wait_s: float = 30.0
+    """How long it waits for one of them."""
+    prepares: bool = True
+    """Whether statements are prepared."""
+
+
+def database_settings(environ: Mapping[str, str]) -> DatabaseSettings:
+    """Returns what the environment says of databases; what is no number counts as not said."""
+    usual = DatabaseSettings()
+    return usual._replace(
+        connections=max(1, _number(environ, DB_CONNECTIONS, usual.connections)),
+        prepares=environ.get(DB_PREPARE) != "0",
     )
 
 

@@ -20,6 +20,7 @@ from holdfast.engine.journal.anchors import anchor_all
 from holdfast.engine.planes.handle import check_name
 from holdfast.engine.sessions.lapsing import end_lapsed
 from holdfast.engine.tasks.schedules import run_due
+from holdfast.engine.tenancy import rates
 from holdfast.engine.tenancy.keys import Bearers, record_uses
 from holdfast.engine.tenancy.logins import DeviceLogins
 from holdfast.engine.tenancy.outbox import RETRIES_S, Outbox
@@ -71,6 +72,11 @@ class Holdfast(TenantVault):
         with self._context.catalog.read() as transaction:
             return [tenant.name for tenant in transaction.iter_tenants()]
 
+    def ping(self) -> None:
+        """Asks the catalog for next to nothing; raises if it does not answer."""
+        with self._context.catalog.ask() as transaction:
+            transaction.find_tenant(self._tenant.name)
+
     def admit(self, secret: str) -> tuple[TenantVault, Key] | None:
         """Returns what an API key opens, with whoever holds it as the actor; None for none."""
         return self._bearers.admit(secret)
@@ -120,6 +126,7 @@ class Holdfast(TenantVault):
             self.replies.purge,
             self.sign_ins.purge,
             self.device_logins.purge,
+            partial(rates.purge, self._context),
             partial(sweep, self._context),
         ]
         for each in found.sound:
@@ -167,6 +174,10 @@ class Holdfast(TenantVault):
     def record_uses(self, uses: Iterable[KeyUse]) -> None:
         """Remembers when API keys were last used, and how often."""
         record_uses(self._context, uses)
+
+    def take_requests(self, key_id: str, /, *, limit: int, wanted: int) -> rates.Taken:
+        """Takes some of the requests that a key may make, or gives some back that were not made."""
+        return rates.take(self._context, key_id, limit=limit, wanted=wanted)
 
     def tend_log(self) -> None:
         """Copies the catalog's log beside those who write, who leave it to this from now on."""
