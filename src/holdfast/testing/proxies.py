@@ -44,7 +44,7 @@ class Proxy:
         """Ends all connections, and refuses new ones."""
         with self._guard:
             listening, self._listening = self._listening, None
-            ended, self._open = self._open, set()
+            ended, self._open = self._open, set[socket.socket]()
         if listening is not None:
             with suppress(OSError):  # Wakes who waits for the next connection.
                 listening.shutdown(socket.SHUT_RDWR)
