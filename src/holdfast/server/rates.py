@@ -123,7 +123,8 @@ class Rates:
                 self._checked(caller.key, self._clock())
                 return
             ahead, now = self._ahead.get(caller.key.id), self._clock()
-            if ahead is not None and not ahead.count and now < ahead.empty_until:
+            # A clock may go back: nobody waits for longer than a minute for one request.
+            if ahead is not None and not ahead.count and 0 < ahead.empty_until - now <= MINUTE_S:
                 wait_s = math.ceil(ahead.empty_until - now)
                 raise RateLimited(limit=ahead.limit, retry_after=wait_s)
 
@@ -136,7 +137,8 @@ class Rates:
             idle = {
                 key_id: each
                 for key_id, each in self._ahead.items()
-                if now - each.used_at >= IDLE_S and now >= each.empty_until
+                if not 0 <= now - each.used_at < IDLE_S
+                and not 0 < each.empty_until - now <= MINUTE_S
             }
             for key_id in idle:
                 del self._ahead[key_id]
