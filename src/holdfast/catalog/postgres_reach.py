@@ -11,11 +11,15 @@ import time
 from typing import Any, Final
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 PAUSE_S: Final = 0.5
 """Between two attempts: what is back is used within a second."""
+
+_LEAST_S: Final = 2
+"""The shortest time that libpq waits for a host which says nothing."""
 
 GIVEN_UP: Final = 2
 """How many in a row wait in vain until nobody waits: one alone may have had a short wait."""
@@ -26,6 +30,7 @@ class Reach:
 
     def __init__(self, conninfo: str) -> None:
         self._conninfo = conninfo
+        self._host_s = int(conninfo_to_dict(conninfo).get("connect_timeout") or _LEAST_S)
         self._guard = threading.Lock()
         self._closed = threading.Event()
         self._given_up = 0
@@ -40,7 +45,7 @@ class Reach:
         if is_away:
             raise psycopg.OperationalError(f"it does not answer, and nobody waits for it: {reason}")
         while True:
-            connection, failure = self._try()
+            connection, failure = self._try(until - time.monotonic())
             if connection is not None:
                 return connection
             left_s = until - time.monotonic()
@@ -56,13 +61,17 @@ class Reach:
         if spare is not None:
             spare.close()
 
-    def _try(self) -> tuple[Connection | None, psycopg.OperationalError | None]:
+    def _try(self, left_s: float) -> tuple[Connection | None, psycopg.OperationalError | None]:
         with self._guard:
             spare, self._spare = self._spare, None
         if spare is not None:
             return spare, None
         try:
-            connection = psycopg.connect(self._conninfo, autocommit=True)
+            connection = psycopg.connect(
+                self._conninfo,
+                autocommit=True,
+                connect_timeout=max(_LEAST_S, min(self._host_s, int(left_s))),
+            )
         except psycopg.OperationalError as exc:
             return None, exc
         with self._guard:
@@ -82,7 +91,7 @@ class Reach:
         """Looks until the database is back, or nobody wants to know."""
         found: Connection | None = None
         while found is None and not self._closed.wait(PAUSE_S):
-            found, _ = self._try()
+            found, _ = self._try(self._host_s)
         with self._guard:
             self._is_watched = False
             if found is not None and not self._closed.is_set() and self._spare is None:
