@@ -148,7 +148,7 @@ def _problem_of(error: HoldfastError) -> Problem:
         message=_message_of(error),
         param=getattr(error, "param", None),
         suggestion=error.hint or None,
-        retry_after=getattr(error, "retry_after", _SOON.get(type(error))),
+        retry_after=_SOON.get(type(error)) if error.retry_after is None else error.retry_after,
         conflicts=conflicts,
         values=_values_of(error) or None,
     )
