@@ -30,8 +30,8 @@ from holdfast.catalog.postgres_lines import Line
 from holdfast.catalog.postgres_talk import Talk
 from holdfast.engine.objects import trust
 from holdfast.server.app import create, open_vault
-from holdfast.server.callers import make_credentials
 from holdfast.server.config import configure
+from holdfast.server.credentials import make_credentials
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.servers import ADMIN_KEY, API_KEY
 

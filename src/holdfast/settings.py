@@ -1,7 +1,8 @@
 """What the environment says, and where the vault therefore is: the only reader of it.
 
 For vaults and commands, these matter: `HOLDFAST_DATA` names the vault, or `HOLDFAST_DATABASE_URL`
-the database that it is in and `HOLDFAST_OBJECTS_URL` its packs; `XDG_DATA_HOME` and `HOME` say
+the database that it is in and `HOLDFAST_OBJECTS_URL` its packs, `HOLDFAST_DB_CONNECTIONS` and
+`HOLDFAST_DB_PREPARE` how the database is used; `XDG_DATA_HOME` and `HOME` say
 where a user's own vault lies, `NO_COLOR` and `TERM=dumb` ask for plain text, `TZ` is the time zone
 of what is shown, `HOLDFAST_PAGER` or `PAGER` names what shows a long text. `HOLDFAST_STAY`, `CI`
 and `SUDO_UID` say whether a command may leave a process behind, `XDG_RUNTIME_DIR` how long;
@@ -35,6 +36,9 @@ DATA, DATABASE_URL, OBJECTS_URL = (
     "HOLDFAST_OBJECTS_URL",
 )
 """Variables that say where the vault is."""
+
+DB_CONNECTIONS, DB_PREPARE = "HOLDFAST_DB_CONNECTIONS", "HOLDFAST_DB_PREPARE"
+"""Variables that say how a database is used."""
 
 SECRETS_KEY = "HOLDFAST_SECRETS_KEY"
 """What the secrets of git backups are encrypted with."""
@@ -393,6 +397,26 @@ def _number(name: str, said: str) -> int:
         message = f"{name} is a whole number of 1 or more, not {said[:40]!r}"
         raise ValueError(message)
     return int(said)
+
+
+class DatabaseSettings(NamedTuple):
+    """How a process uses the database that its vault is in."""
+
+    connections: int = 16
+    """The most that it has at once."""
+    wait_s: float = 30.0
+    """How long it waits for one of them."""
+    prepares: bool = True
+    """Whether statements are prepared."""
+
+
+def database_settings(environ: Mapping[str, str]) -> DatabaseSettings:
+    """Returns what the environment says of databases; raises `ValueError` for no number."""
+    usual, said = DatabaseSettings(), environ.get(DB_CONNECTIONS)
+    return usual._replace(
+        connections=_number(DB_CONNECTIONS, said) if said else usual.connections,
+        prepares=environ.get(DB_PREPARE) != "0",
+    )
 
 
 def secrets_key(environ: Mapping[str, str]) -> str | None:

@@ -28,7 +28,9 @@ from holdfast.errors import (
 )
 from holdfast.ids import IdMaker
 from holdfast.settings import (
+    DatabaseSettings,
     ExecSettings,
+    database_settings,
     exec_settings,
     has_lost_catalog,
     has_packs,
@@ -55,6 +57,7 @@ def open_vault(
     hands_texts: bool = False,
     unify: Unify = unify,
     commands: ExecSettings | None = None,
+    database: DatabaseSettings | None = None,
     secrets_key: str | None = None,
     private_remotes: bool = True,
     git_certificates: str | os.PathLike[str] | None = None,
@@ -63,7 +66,8 @@ def open_vault(
 
     With `embed`, memories are found by their meaning, too. With `hands_texts`, the parts of states
     and turns are JSON text (`msgspec.Raw`), for somebody who sends them on. `unify` compares texts.
-    Whether commands are run, and what they may take, says `commands`; else the environment does.
+    Whether commands are run, and what they may take, says `commands`, and how a database is used
+    `database`; else the environment does.
     Secrets of others are encrypted with `secrets_key`; git remotes may be at `private_remotes`, and
     those over https are known by `git_certificates`, a file, in place of the system's.
     """
@@ -79,7 +83,11 @@ def open_vault(
         raise lost
     packs = _to_folder(objects) if objects is not None else _packs_in(folder)
     blobs = DiskBlobStore(packs)
-    catalog = _open_postgres(text, ids) if folder is None else SqliteCatalog(folder, ids=ids)
+    if folder is None:
+        used = database or database_settings(process_environ())
+        catalog = _open_postgres(text, ids, used)
+    else:
+        catalog = SqliteCatalog(folder, ids=ids)
     folders = (packs,) if folder is None else (folder, packs)
     context = Context.of(
         catalog,
@@ -166,8 +174,14 @@ def _packs_in(folder: Path | None) -> Path:
     return folder / "packs"
 
 
-def _open_postgres(url: str, ids: IdMaker | None) -> Catalog:
-    return load_postgres().PostgresCatalog(url, ids=ids)
+def _open_postgres(url: str, ids: IdMaker | None, used: DatabaseSettings) -> Catalog:
+    return load_postgres().PostgresCatalog(
+        url,
+        ids=ids,
+        max_connections=used.connections,
+        wait_s=used.wait_s,
+        prepares=used.prepares,
+    )
 
 
 def load_postgres() -> ModuleType:

@@ -55,6 +55,9 @@ def test_a_directory_is_attached_to_a_vault_in_a_database(
     argv = ["--objects", packs, "--data", postgres_url, "undo"]
     assert operator(*argv, env=elsewhere).code == 0
     assert operator.files() == wanted
+    for command in (["gc"], ["verify"], ["doctor"], ["du"], ["keys", "list"]):
+        assert operator(*argv[:-1], *command, env=elsewhere).code == 0, command
+    assert not [*operator.project.glob("postgresql*")]
     assert operator.ok("du", "--json").document["catalog_bytes"] is None
     lost = operator("log", env={**elsewhere, "HOLDFAST_DATA": operator.environ["HOLDFAST_DATA"]})
     assert lost.code == 5

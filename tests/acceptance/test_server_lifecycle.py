@@ -191,7 +191,7 @@ def test_a_vault_in_postgresql_serves_and_keeps_its_packs_in_the_data_directory(
             assert http.get("/files/a.bin").content == body
             listed = http.get("/v1/snapshots").json()["snapshots"]
         assert [each["snapshot_id"] for each in listed] == [snapshot["snapshot_id"]]
-    assert (server.data / "credentials.json").exists()
+    assert not (server.data / "credentials.json").exists()
     assert not (server.data / "catalog.sqlite").exists()
 
 

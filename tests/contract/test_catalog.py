@@ -15,6 +15,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
+import psycopg
 import pytest
 from msgspec import structs
 
@@ -57,7 +58,7 @@ if kind == "sqlite":
     catalog = SqliteCatalog(Path(where))
 else:
     from holdfast.catalog.postgres import PostgresCatalog
-    catalog = PostgresCatalog(where)
+    catalog = PostgresCatalog(where, term_s=1)
 def say(line):
     print(line, flush=True)
 """
@@ -76,7 +77,7 @@ class Place:
         if self.kind == "sqlite":
             catalog = SqliteCatalog(Path(self.where))
         else:
-            catalog = PostgresCatalog(self.where)
+            catalog = PostgresCatalog(self.where, term_s=1)
         self.stack.callback(catalog.close)
         return catalog
 
@@ -1255,6 +1256,21 @@ def test_relocating_names_objects_wherever_they_were(catalog: Catalog, tenant: T
 # Who is alive, and locks
 
 
+def pass_five_minutes(place: Place, writer: str) -> None:
+    """Makes it long ago that a writer was heard of, where others know it by that alone."""
+    if place.kind == "postgres":
+        query = "UPDATE holdfast.writers SET seen_at = seen_at - 300000000 WHERE name = %s"
+        with psycopg.connect(place.where) as connection:
+            connection.execute(query, (writer,))
+
+
+def writers_in(place: Place) -> set[str]:
+    if place.kind == "sqlite":
+        return set()
+    with psycopg.connect(place.where) as connection:
+        return {row[0] for row in connection.execute("SELECT name FROM holdfast.writers")}
+
+
 def test_a_writer_is_alive_until_it_closes(place: Place, catalog: Catalog) -> None:
     other = place.open()
     name = catalog.writer
@@ -1277,6 +1293,7 @@ def test_a_killed_writer_is_dead_and_leaves_nothing_behind(place: Place, catalog
     assert catalog.is_alive(name)
     process.kill()
     process.wait()
+    pass_five_minutes(place, name)
     assert eventually(lambda: not catalog.is_alive(name))
     assert [path.name for path in Path(place.where).rglob(name)] == []
 
@@ -1287,11 +1304,13 @@ def test_reclaiming_clears_up_after_killed_writers_and_nobody_else(
     processes = [place.start("say(catalog.writer); input()") for _ in range(3)]
     names = [process.stdout.readline().strip() for process in processes if process.stdout]
     killed, living = processes[:2], names[2]
-    for process in killed:
+    for process, name in zip(killed, names, strict=False):
         process.kill()
         process.wait()
+        pass_five_minutes(place, name)
     mine = catalog.writer
     catalog.reclaim()
+    assert writers_in(place) <= {living, mine}
     left = {path.name for path in Path(place.where).rglob("writer-*")}
     assert left <= {living, mine}
     assert catalog.is_alive(living)

@@ -258,6 +258,9 @@ def carried_back(rows: Rows) -> Rows:
     assert rows.pop("rollback_levels") == []
     assert rows.pop("storage_days") == rows.pop("sign_ins") == rows.pop("agreements") == []
     assert rows.pop("logins") == rows.pop("git_backups") == []
+    assert rows.pop("first_keys") == rows.pop("rates") == []
+    assert {until for _, _, until, _ in rows.pop("leases")} <= {0}  # Of who has just looked.
+    assert rows.pop("writers") == []
     # Its metadata, and how much it changed.
     assert {row[-2:] for row in rows["snapshots"]} <= {(None, None)}
     rows["snapshots"] = [row[:-1] for row in rows["snapshots"]]

@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Protocol
 
+import psycopg
 import pytest
 
 from holdfast.blobs.disk import DiskBlobStore
@@ -106,6 +107,9 @@ class Databases:
         subprocess.run(run, check=True, capture_output=True)
         run = [program("pg_restore"), f"--dbname={self._url(to)}", str(dump)]
         subprocess.run(run, check=True, capture_output=True)
+        # It is brought back later than that: who wrote then has not been heard of for minutes.
+        with psycopg.connect(self._url(to)) as connection:
+            connection.execute("UPDATE holdfast.writers SET seen_at = 0")
 
     def copy_idle(self, name: str, *, to: str) -> None:
         """Copies a database to which nobody is connected, in a fifth of the time."""

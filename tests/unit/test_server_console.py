@@ -15,8 +15,8 @@ from holdfast import console
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue
 from holdfast.server.app import make_app, open_vault
-from holdfast.server.callers import Credentials, make_credentials
 from holdfast.server.config import configure, to_environ
+from holdfast.server.credentials import Credentials, make_credentials
 from holdfast.server.packing import accepts_gzip
 from holdfast.server.serving import make_link
 from holdfast.server.textprocesses import TextProcesses

@@ -6,6 +6,7 @@ import json
 import logging
 import stat
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
@@ -15,15 +16,16 @@ from typing import Any, cast
 import pytest
 
 import holdfast
+from holdfast.engine.tenancy.rates import burst_of
 from holdfast.errors import InvalidValue
 from holdfast.instants import from_text, to_text
 from holdfast.model.keys import Key, Scope
 from holdfast.server.app import Prefixed
-from holdfast.server.callers import FILE_NAME, make_credentials
 from holdfast.server.config import Config, configure, to_environ
+from holdfast.server.credentials import FILE_NAME, make_credentials
 from holdfast.server.observing import Together
 from holdfast.server.problems import RateLimited
-from holdfast.server.rates import UNLIMITED, Rates, burst_of
+from holdfast.server.rates import UNLIMITED, Rates
 from holdfast.server.requests import Caller
 from holdfast.server.stopping import Stopping
 from holdfast.server.work.loops import Loops
@@ -284,6 +286,44 @@ def test_uses_are_counted_once():
     rates.count(caller_with(None))
     assert [(use.key_id, use.requests) for use in rates.take_uses()] == [("key-1", 2)]
     assert rates.take_uses() == []
+
+
+def test_of_several_workers_each_takes_what_all_have_together(tmp_path: Path):
+    now, taken, began = [600.0], list[int](), time.monotonic()
+
+    async def at_once(_tenant: str, function: Any) -> Any:
+        return function()
+
+    async def admitted_by(rates: Rates, times: int) -> int:
+        count = 0
+        for _ in range(times):
+            with suppress(RateLimited):
+                await rates.admit(caller)
+                count += 1
+        return count
+
+    with holdfast.open(tmp_path / "vault") as vault:
+
+        def take(key_id: str, /, *, limit: int, wanted: int) -> Any:
+            taken.append(wanted)
+            return vault.take_requests(key_id, limit=limit, wanted=wanted)
+
+        caller = Caller(caller_with(30).key, vault)
+        workers = [Rates(clock=lambda: now[0], take=take, run=at_once) for _ in range(3)]
+        total = asyncio.run(admitted_by(workers[0], 2))
+        # It has one that it did not need: the others get it once it lay for a second.
+        total += sum(asyncio.run(admitted_by(each, 50)) for each in workers[1:])
+        # What comes back meanwhile, by the catalog's own clock, is theirs, too.
+        assert 29 <= total <= 30 + (time.monotonic() - began) / 2
+        assert sum(taken[:3]) == 9
+        asked = len(taken)
+        assert asyncio.run(admitted_by(workers[1], 50)) == 0
+        assert len(taken) == asked  # While nothing is left, nobody asks.
+        now[0] += 1.0
+        workers[0].give_back()
+        assert taken[-1] == -1
+        now[0] += 1.0
+        assert asyncio.run(admitted_by(workers[2], 50)) >= 1
 
 
 # The log

@@ -36,6 +36,7 @@ READS_A_WHOLE_TABLE = {
     "count_lags",  # What waits, for who asks a doctor.
     "purge_sign_ins",  # Of people, of whom there are few.
     *("count_logins", "purge_logins"),  # Of programs that wait for a person: a thousand at most.
+    *("purge_rates", "purge_writers"),  # Of keys with a limit, and of processes: once an hour.
     "has_lost_packs",  # For who would give up bytes that no row names.
     # For who repairs one row that is damaged beyond repair.
     *("drop_changes_of_task", "drop_stray_session", "iter_stray_bytes", "stray_traces"),

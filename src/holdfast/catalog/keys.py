@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,6 +21,15 @@ from holdfast.catalog.driver import Driver
 from holdfast.ids import TenantId
 from holdfast.model.basics import Tenant
 from holdfast.model.keys import Key, KeyUse
+
+
+class RateRow(NamedTuple):
+    """What is left of a key's requests, in millionths, as of when; None if that is not known."""
+
+    now: int
+    """What the database's clock says."""
+    left: int | None
+    at: int | None
 
 
 class KeyQueries(AbsenceQueries):
@@ -71,6 +80,30 @@ class KeyQueries(AbsenceQueries):
         revoked = replace(key, revoked_at=now)
         self._db.say("set_key", **rows.KEY.write(revoked))
         return revoked
+
+    def keep_secret(self, key: Key, secret: str) -> None:
+        """Keeps the secret of a key that nobody may have been told."""
+        self._db.say("keep_secret", key_id=key.id, tenant_id=key.tenant_id, secret=secret)
+
+    def kept_secrets(self, tenant_id: TenantId) -> dict[str, str]:
+        """Returns the secrets that are kept, by the ids of their keys."""
+        return {row[0]: row[1] for row in self._db.all("kept_secrets", tenant_id=tenant_id)}
+
+    def forget_secrets(self, key_ids: Iterable[str]) -> None:
+        """Keeps no secret of a tenant any more of whose keys one is among these."""
+        self._db.say_many("forget_secrets", ({"key_id": each} for each in sorted(key_ids)))
+
+    def lock_rate(self, key_id: str) -> RateRow:
+        """Returns what is left of a key's requests; whoever else asks waits."""
+        return RateRow(*rows.get_row(self._db.one("lock_rate", key_id=key_id), "rate"))
+
+    def set_rate(self, key_id: str, *, left: int) -> None:
+        """Says what is left of a key's requests now."""
+        self._db.say("set_rate", key_id=key_id, left=left)
+
+    def purge_rates(self, *, idle_us: int) -> None:
+        """Forgets keys of which nobody has asked for so many microseconds."""
+        self._db.run("purge_rates", idle_us=idle_us)
 
     def touch_keys(self, uses: Iterable[KeyUse]) -> None:
         """Adds requests, and remembers the latest of all uses, in whatever order they come."""

@@ -31,6 +31,21 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.model.upkeep import Loss
 
 
+class Lease(Protocol):
+    """A lock that is held, until somebody else has it."""
+
+    def fence(self, transaction: Transaction) -> None:
+        """Has a write transaction fail with `Busy` if somebody else has the lock by now.
+
+        While such a transaction is open, nobody takes the lock over.
+        """
+        ...
+
+    def check(self) -> None:
+        """Raises `Busy` if somebody else has the lock by now."""
+        ...
+
+
 class Catalog(Protocol):
     """Opens transactions, and knows which of its users are still alive."""
 
@@ -38,7 +53,7 @@ class Catalog(Protocol):
     def writer(self) -> str:
         """This opener's name, known to be alive until `close`, or until the process dies.
 
-        To be asked for each time: after a lost connection it is another one.
+        To be asked for each time: after a while without the database it is another one.
         """
         ...
 
@@ -61,9 +76,15 @@ class Catalog(Protocol):
         ...
 
     def write(self) -> AbstractContextManager[Transaction]: ...
-    def is_alive(self, writer: str) -> bool: ...
-    def lock(self, name: str) -> AbstractContextManager[None]:
-        """Holds a lock between all users of the catalog; raises `Busy` if it is taken."""
+    def is_alive(self, writer: str) -> bool:
+        """Says whether a writer may still finish what it has announced."""
+        ...
+
+    def lock(self, name: str) -> AbstractContextManager[Lease]:
+        """Holds a lock between all users of the catalog; raises `Busy` if it is taken.
+
+        Who stands still for long may lose it: what must not happen then has a fence.
+        """
         ...
 
     def free_bytes(self) -> int | None: ...

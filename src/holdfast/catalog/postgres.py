@@ -1,15 +1,16 @@
 """The catalog in PostgreSQL: for more than one server.
 
 All tables are in a schema of their own, `holdfast`, so that the database may be one that others
-use too. Every transaction takes one connection from a pool and never asks for a second, so that
-a full pool makes callers wait and cannot lock up; tenants share it (`turns`). Locks between servers
-are advisory locks, which PostgreSQL lets go of when their holder's connection ends. Commits rely on
-the server's `synchronous_commit`, which is on by default.
+use too. Every transaction takes one connection of so many and never asks for a second, so that
+callers wait for one and cannot lock up; tenants share them (`turns`). Locks between servers
+are rows (`postgres_leases`). Nothing is said to a connection that outlives a transaction, so that
+a pooler may give each transaction another one. Commits rely on the server's `synchronous_commit`,
+which is on by default.
 """
 
 import threading
-from collections.abc import Generator, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, closing, suppress
 from datetime import timedelta
 from functools import partial
 from typing import Any, Final, LiteralString, cast
@@ -17,14 +18,15 @@ from typing import Any, Final, LiteralString, cast
 import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg_pool import ConnectionPool
 
 from holdfast.catalog import postgres_integrity
 from holdfast.catalog.forking import tell_of_forks
 from holdfast.catalog.postgres_driver import translated
 from holdfast.catalog.postgres_dump import drop_rows, load_rows
-from holdfast.catalog.postgres_lines import Connection, Lines
-from holdfast.catalog.postgres_talk import READING, WRITING, Talk
+from holdfast.catalog.postgres_leases import SILENT_S, TERM_S, Lease, Leases
+from holdfast.catalog.postgres_lines import Lines
+from holdfast.catalog.postgres_reach import Connection, Reach
+from holdfast.catalog.postgres_talk import READING, WRITING
 from holdfast.catalog.postgres_transaction import Conversation
 from holdfast.catalog.queries import load_queries
 from holdfast.catalog.rows import Row
@@ -38,20 +40,24 @@ from holdfast.catalog.tables import (
 )
 from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import Slots
-from holdfast.errors import Busy, PathExists, Unavailable
-from holdfast.ids import IdMaker, object_id_of
+from holdfast.errors import Incompatible, PathExists, Unavailable
+from holdfast.ids import IdMaker
 from holdfast.model.upkeep import Loss
 
 _OUR_TABLES: Final = (
-    "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
+    "SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' ORDER BY tablename"
 )
+
+_SILENT_US: Final = int(SILENT_S * 1_000_000)
+_CLOSING_S: Final = 1.0
 
 _OPEN_LOCK: Final = 743300001
 """Taken while tables are made, so that two first openers do not both make them."""
 
 _DEFAULTS: Final = {
     "application_name": "holdfast",
-    "connect_timeout": "10",
+    # Of each host that the URL names.
+    "connect_timeout": "3",
     # A server that vanished without a word is noticed within half a minute.
     "keepalives_idle": "10",
     "keepalives_interval": "5",
@@ -61,12 +67,14 @@ _DEFAULTS: Final = {
 """What a URL that says nothing else gets."""
 
 _SESSION: Final = (
-    "-c search_path=holdfast"
     # Of a transaction that no statement begins: see `postgres_talk.py`.
-    r" -c default_transaction_isolation=read\ committed"
+    r"-c default_transaction_isolation=read\ committed"
     # The server, too, notices within half a minute that we vanished, and frees our locks.
     " -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
 )
+"""What a connection of ours is asked for. A pooler has its own, and refuses to be asked."""
+
+_READ_COMMITTED: Final = "read committed"
 
 
 class PostgresCatalog:
@@ -83,31 +91,35 @@ class PostgresCatalog:
         ids: IdMaker | None = None,
         max_connections: int = 16,
         wait_s: float = 30,
+        prepares: bool = True,
+        term_s: float = TERM_S,
         step: Step = no_step,
     ) -> None:
-        """Opens the catalog; a transaction waits `wait_s` for a connection, then gives up."""
-        self._conninfo = _conninfo(url)
-        self._ids = ids or IdMaker()
-        self._max_connections = max_connections
-        self._wait_s = wait_s
+        """Opens the catalog; a transaction waits `wait_s` for a connection, then gives up.
+
+        Statements that are said again are prepared, unless `prepares` is False. A lock lasts for
+        `term_s` beyond a holder that is not heard of.
+        """
+        ids = ids or IdMaker()
+        self._wait_s, self._prepares = wait_s, prepares
         self._slots = Slots(max_connections, wait_s=wait_s)
         self._queries = load_queries("postgres")
         self._guard = threading.Lock()
-        self._keeper: tuple[str, Connection] | None = None
         self._lines: Lines | None = None
         self._is_closed = False
         with translated():
-            self._migrate(step)
+            self._conninfo = self._migrate(url, step)
         tell_of_forks(self)
+        # A connection of their own: a lock is kept, however busy the others are.
+        own = Slots(1, wait_s=wait_s)
+        write = partial(self._transaction, WRITING, slots=own)
+        self._leases = Leases(write, ids.writer, term_s=term_s)
 
     @property
     def writer(self) -> str:
         """Returns this opener's name and makes sure that others can see it is alive."""
-        with translated(), self._guard:
-            self._check_open()
-            if self._keeper is None or not _answers(self._keeper[1]):
-                self._keeper = self._take_name()
-            return self._keeper[0]
+        self._check_open()
+        return self._leases.writer()
 
     def read(self) -> AbstractContextManager[Transaction]:
         """Opens a transaction that sees one moment."""
@@ -122,43 +134,23 @@ class PostgresCatalog:
         return self._transaction(WRITING)
 
     def is_alive(self, writer: str) -> bool:
-        """Says whether the connection behind a writer's name is still open."""
-        query = "SELECT pg_try_advisory_xact_lock(%(key)s)"
-        with self._slots.taken(), translated():
-            talk = Talk(self._get_lines(), READING)
-            try:
-                return talk.ask(query, {"key": _lock_key(writer)}).fetchone() == (False,)
-            finally:
-                talk.end()
+        """Says whether a writer was heard of lately."""
+        with self.ask() as transaction:
+            return transaction.is_writer_seen(writer, silent_us=_SILENT_US)
 
-    @contextmanager
-    def lock(self, name: str) -> Generator[None]:
+    def lock(self, name: str) -> AbstractContextManager[Lease]:
         """Holds a lock between all users of this catalog."""
         self._check_open()
-        query = "SELECT pg_try_advisory_lock(%s)"
-        with translated():
-            connection = self._connect()
-        with closing(connection):
-            with translated():
-                is_mine = connection.execute(query, (_lock_key(name),)).fetchone() == (True,)
-            if not is_mine:
-                message = f"{name} is already running"
-                raise Busy(message)
-            try:
-                yield
-            finally:
-                # Asked for, and answered: the server notices a closed connection a moment
-                # later, and the next to ask would be told that somebody is still at it.
-                with suppress(psycopg.Error):
-                    connection.execute("SELECT pg_advisory_unlock(%s)", (_lock_key(name),))
+        return self._leases.lock(name)
 
     def free_bytes(self) -> int | None:
         """Returns None: the server's disk is not ours to look at."""
         return None
 
     def reclaim(self) -> None:
-        """Leaves it to autovacuum, which does this by itself."""
-        self._check_open()
+        """Forgets writers that died; the rest is left to autovacuum, which does it by itself."""
+        with self.write() as transaction:
+            transaction.purge_writers(silent_us=_SILENT_US)
 
     def tend_log(self) -> None:
         """Leaves it to the server, which does this by itself."""
@@ -170,7 +162,8 @@ class PostgresCatalog:
         with translated(), closing(self._connect()) as connection:
             names = connection.execute(_OUR_TABLES).fetchall()
             for (name,) in names:
-                connection.execute(sql.SQL("VACUUM (FULL) {}").format(sql.Identifier(name)))
+                table = sql.Identifier("holdfast", name)
+                connection.execute(sql.SQL("VACUUM (FULL) {}").format(table))
             # The files of before go with it. Who may not ask for one has the server's own.
             with suppress(psycopg.errors.InsufficientPrivilege):
                 connection.execute("CHECKPOINT")
@@ -210,11 +203,13 @@ class PostgresCatalog:
     def close(self) -> None:
         """Closes every connection and lets go of the writer's name."""
         with self._guard:
+            if self._lines is not None:
+                # Whoever closes does not wait for a database that is away.
+                self._lines.timeout = min(self._lines.timeout, _CLOSING_S)
+        self._leases.close()
+        with self._guard:
             self._is_closed = True
-            keeper, self._keeper = self._keeper, None
             lines, self._lines = self._lines, None
-        if keeper is not None:
-            keeper[1].close()
         if lines is not None:
             lines.close()
 
@@ -225,13 +220,19 @@ class PostgresCatalog:
     def after_fork(self, *, in_child: bool) -> None:
         """Gives up, in a child, the connections that are its parent's conversation."""
         if in_child:
-            _inherited.append((self._lines, self._keeper))
-            self._lines, self._keeper = None, None
+            _inherited.append(self._lines)
+            self._lines = None
         self._guard.release()
 
-    def _transaction(self, begin: LiteralString | None) -> Conversation:
+    def _transaction(
+        self, begin: LiteralString | None, *, slots: Slots | None = None
+    ) -> Conversation:
         return Conversation(
-            self._slots, self._get_lines, self._queries, begin, check_format=self._check_format
+            slots or self._slots,
+            self._get_lines,
+            self._queries,
+            begin,
+            check_format=self._check_format,
         )
 
     def _check_format(self) -> None:
@@ -243,31 +244,13 @@ class PostgresCatalog:
         with self._guard:
             self._check_open()
             if self._lines is None:
-                pool: ConnectionPool[Connection] = ConnectionPool(
-                    self._conninfo,
-                    kwargs={"autocommit": True},
-                    min_size=1,
-                    max_size=self._max_connections,
+                self._lines = Lines(
+                    Reach(self._conninfo),
                     timeout=self._wait_s,
-                    open=True,
+                    prepares=self._prepares,
+                    begins=self._begins,
                 )
-                self._lines = Lines(pool)
             return self._lines
-
-    def _take_name(self) -> tuple[str, Connection]:
-        """Returns a new name and the connection that is alive as long as it is.
-
-        Always a new one: the server may believe for a while that a connection which holds the
-        old one is still there.
-        """
-        query = "SELECT pg_try_advisory_lock(%s)"
-        with ExitStack() as on_failure:
-            keeper = on_failure.enter_context(closing(self._connect()))
-            while True:
-                name = self._ids.writer()
-                if keeper.execute(query, (_lock_key(name),)).fetchone() == (True,):
-                    on_failure.pop_all()
-                    return name, keeper
 
     def _connect(self) -> Connection:
         return psycopg.connect(self._conninfo, autocommit=True)
@@ -276,16 +259,57 @@ class PostgresCatalog:
         if self._is_closed:
             raise Unavailable("the catalog is closed")
 
-    def _migrate(self, step: Step) -> None:
-        with psycopg.connect(self._conninfo) as connection:
-            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_OPEN_LOCK,))
+    def _migrate(self, url: str, step: Step) -> str:
+        """Brings the tables up to date; returns how the database is connected to from now on."""
+        connection, conninfo, is_pooled = _connect_first(url)
+        # Another server may be behind it each time, which knows nothing of what was prepared.
+        self._prepares = self._prepares and not is_pooled
+        with connection:
+            _lock_opening(connection)
             applied = _applied(connection)
             missing = missing_migrations("postgres", applied=applied)
+            if missing:
+                _check_locks(conninfo)
             if applied and missing:
                 # Whoever writes has looked at them: those that do are waited for, and who comes
                 # next sees what we are about to add.
-                connection.execute("LOCK TABLE migrations IN ACCESS EXCLUSIVE MODE")
+                connection.execute("LOCK TABLE holdfast.migrations IN ACCESS EXCLUSIVE MODE")
             apply(missing, partial(_run, connection), step=step)
+            found = connection.execute("SHOW default_transaction_isolation").fetchone()
+            self._begins = found != (_READ_COMMITTED,)
+        return conninfo
+
+
+def _connect_first(url: str) -> tuple[Connection, str, bool]:
+    """Returns a connection, what the next ones are made with, and whether a pooler is between."""
+    conninfo = _conninfo(url)
+    try:
+        return psycopg.connect(conninfo), conninfo, False
+    except psycopg.OperationalError as exc:
+        if "unsupported startup parameter" not in str(exc):
+            raise
+    # It takes no wishes.
+    conninfo = _conninfo(url, session="")
+    return psycopg.connect(conninfo), conninfo, True
+
+
+def _lock_opening(connection: Connection) -> None:
+    """Has everybody else wait who opens the catalog, and names lead to our tables."""
+    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_OPEN_LOCK,))
+    connection.execute("SET LOCAL search_path = holdfast")
+
+
+def _check_locks(conninfo: str) -> None:
+    """Raises if a lock that we hold can be had by somebody else, too.
+
+    There are databases that speak as PostgreSQL does, and answer that a lock is held that they do
+    not know. Then a collection would not wait for writers.
+    """
+    with psycopg.connect(conninfo) as other:
+        query = "SELECT pg_try_advisory_xact_lock(%s)"
+        if other.execute(query, (_OPEN_LOCK,)).fetchone() != (False,):
+            unfit = Incompatible("the database gives one lock to two: it is no PostgreSQL")
+            raise unfit.with_hint("Name a PostgreSQL: what only speaks like it cannot be used.")
 
 
 def load_catalog(url: str, path: str, *, migrations: int) -> None:
@@ -294,21 +318,21 @@ def load_catalog(url: str, path: str, *, migrations: int) -> None:
     Raises `PathExists` if it has one.
     """
     check_format("the backup's catalog", found=migrations)
-    with translated(), psycopg.connect(_conninfo(url)) as connection:
-        connection.execute("SELECT pg_advisory_xact_lock(%s)", (_OPEN_LOCK,))
+    with translated(), _connect_first(url)[0] as connection:
+        _lock_opening(connection)
         _check_empty(connection)
         load_rows(connection, path, load_tables_of(migrations, "postgres"))
 
 
 def check_no_catalog(url: str) -> None:
     """Raises `PathExists` if there is a catalog in a database already."""
-    with translated(), psycopg.connect(_conninfo(url)) as connection:
+    with translated(), _connect_first(url)[0] as connection:
         _check_empty(connection)
 
 
 def drop_catalog(url: str) -> None:
     """Takes back what `load_catalog` has just made."""
-    with translated(), psycopg.connect(_conninfo(url)) as connection:
+    with translated(), _connect_first(url)[0] as connection:
         drop_rows(connection)
 
 
@@ -323,21 +347,13 @@ _inherited: Final[list[object]] = []
 """Connections of a parent process: kept, so that the garbage collector never closes them."""
 
 
-def _answers(connection: Connection) -> bool:
-    try:
-        connection.execute("SELECT 1")
-    except psycopg.Error:
-        connection.close()
-        return False
-    return True
-
-
-def _conninfo(url: str) -> str:
+def _conninfo(url: str, *, session: str = _SESSION) -> str:
     with translated():
         given = conninfo_to_dict(url)
-    options = f"{given.pop('options', None) or ''} {_SESSION}".strip()
     # As we send it, whatever the database or the environment takes for usual.
-    fixed = {"options": options, "client_encoding": "UTF8"}
+    fixed = {"client_encoding": "UTF8"}
+    if options := f"{given.pop('options', None) or ''} {session}".strip():
+        fixed["options"] = options
     return make_conninfo("", **{**_DEFAULTS, **given, **fixed})
 
 
@@ -349,12 +365,8 @@ def _run(connection: Connection, query: str, values: Sequence[Any]) -> Sequence[
 
 
 def _applied(connection: Connection) -> list[tuple[int, str]]:
-    found = connection.execute("SELECT to_regclass('migrations') IS NOT NULL").fetchone()
+    found = connection.execute("SELECT to_regclass('holdfast.migrations') IS NOT NULL").fetchone()
     if found is None or not found[0]:
         return []
-    return [(row[0], row[1]) for row in connection.execute("SELECT number, name FROM migrations")]
-
-
-def _lock_key(name: str) -> int:
-    """Returns the signed 64-bit number that stands for a lock's name."""
-    return int.from_bytes(object_id_of(name.encode())[:8], "big", signed=True)
+    query = "SELECT number, name FROM holdfast.migrations"
+    return [(row[0], row[1]) for row in connection.execute(query)]

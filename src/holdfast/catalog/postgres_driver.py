@@ -226,7 +226,7 @@ def to_error(exc: BaseException) -> HoldfastError | None:
 
 CHECK_FORMAT: Final = """
 SELECT ('format ' || MAX(number) || ' above ' || %(known)s::INTEGER)::INTEGER
-FROM migrations HAVING MAX(number) > %(known)s
+FROM holdfast.migrations HAVING MAX(number) > %(known)s
 """
 """Said first by who writes: fails if a newer version has changed the tables since they were
 opened. Its answer is not waited for, so the number comes with what PostgreSQL complains of."""

@@ -4,8 +4,8 @@ What is said goes by libpq's own calls, past the driver's cursors, which send an
 statement by itself. Values go as text, but for bytes, and come back as the driver reads them.
 A statement that a connection is told again is prepared there.
 
-Connections come from the driver's pool, and stay with us for a while: a talk that has only read
-leaves the answer to its end to whoever is next, and the pool takes none on which something is owed.
+Connections stay open for whoever is next: a talk that has only read leaves the answer to its end
+to them. New ones come from `postgres_reach`, which knows whether there are any to be had.
 """
 
 import re
@@ -30,10 +30,10 @@ from psycopg.errors import (
 from psycopg.generators import fetch_many, send
 from psycopg.pq import ExecStatus, Format, TransactionStatus
 from psycopg.pq.abc import PGconn, PGresult
-from psycopg_pool import ConnectionPool
+
+from holdfast.catalog.postgres_reach import Connection, Reach
 
 Row = tuple[Any, ...]
-Connection = psycopg.Connection[Row]
 Parameters = Mapping[str, Any] | tuple[Any, ...]
 """By name; or in the order in which the statement names them first."""
 
@@ -48,8 +48,11 @@ _MOST_PREPARED: Final = 128
 _UNDOING: Final = 2
 """Attempts: after an error, what was said with it is not done, not even to undo."""
 
-_KEPT_S: Final = 600
-"""How long a connection stays with us, before the pool looks whether it is still needed."""
+_KEPT_S: Final = 3600
+"""How long a connection is used: what a name leads to may be another server by then."""
+
+_IDLE_S: Final = 600
+"""How long one stays that nobody needs."""
 
 _ALL: Final = 1 << 62
 _TEXT, _BINARY = int(Format.TEXT), int(Format.BINARY)
@@ -106,11 +109,12 @@ class Line:
     may_prepare = True
     """Whether servers know a statement again that they were told."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, *, prepares: bool = True) -> None:
         self.connection, self.pgconn = connection, connection.pgconn
+        self._prepares = prepares
         self.forms: abc.Transformer = Transformer(connection)
         """How the driver reads and writes values."""
-        self.since = time.monotonic()
+        self.since = self.idle_since = time.monotonic()
         self._names: dict[str, bytes] = {}
         """What prepared statements are called; b"" for what was said, and is not prepared."""
         self._prepared = 0
@@ -130,16 +134,6 @@ class Line:
                 self.receive()
         return self._is_idle
 
-    def close_down(self) -> None:
-        """Ends it as it was before; closes it, if that cannot be."""
-        try:
-            self.settle()
-            self.pgconn.exit_pipeline_mode()
-            if self._prepared:
-                self.connection.execute("DEALLOCATE ALL")
-        except psycopg.Error:
-            self.connection.close()
-
     @property
     def _is_idle(self) -> bool:
         return not self._awaited and self.pgconn.transaction_status == TransactionStatus.IDLE
@@ -150,9 +144,10 @@ class Line:
         given = parameters or ()
         plain = given if isinstance(given, tuple) else [given[each] for each in wanted]
         values, forms = _dump(self.forms, plain)
-        if name and Line.may_prepare:
+        may_prepare = self._prepares and Line.may_prepare
+        if name and may_prepare:
             pgconn.send_query_prepared(name, values, forms, _BINARY)
-        elif name is None or not Line.may_prepare or self._prepared == _MOST_PREPARED:
+        elif name is None or not may_prepare or self._prepared == _MOST_PREPARED:
             self._names[query] = b""
             pgconn.send_query_params(text, values, _kinds(self.forms, plain), forms, _BINARY)
         else:
@@ -206,43 +201,47 @@ class Line:
 class Lines:
     """Connections to one database; any number of threads may take one.
 
-    No more of them at a time than the pool has: that is the caller's to see to.
+    How many of them at a time is the caller's to see to. Each is waited for until `timeout`
+    seconds have passed since whoever needs it began to wait.
     """
 
-    def __init__(self, pool: ConnectionPool[Connection]) -> None:
-        self._pool = pool
+    def __init__(
+        self, reach: Reach, *, timeout: float, prepares: bool = True, begins: bool = False
+    ) -> None:
+        self.timeout = timeout
+        self.begins = begins
+        """Whether one that writes has to say how it is isolated: usual there is something else."""
+        self._reach, self._prepares = reach, prepares
         self._idle = list[Line]()
+        """Those that were used last are last."""
         self._guard = threading.Lock()
         self._is_closed = False
 
-    @property
-    def timeout(self) -> float:
-        """How long a connection is waited for, in seconds."""
-        return self._pool.timeout
-
-    def take(self, *, timeout: float) -> Line:
+    def take(self, *, until: float) -> Line:
         """Lends a connection on which nothing is owed, and which was alive a moment ago."""
         while True:
             with self._guard:
                 line = self._idle.pop() if self._idle else None
             if line is None:
-                line = Line(self._pool.getconn(timeout=timeout))
+                return Line(self._reach.connect(until=until), prepares=self._prepares)
             with suppress(psycopg.Error):
                 line.settle()
                 if not line.is_cut():
                     return line
             line.connection.close()
-            self._pool.putconn(line.connection)
 
     def give(self, line: Line) -> None:
         """Takes a connection back, in whatever state it is."""
-        if line.undo() and time.monotonic() - line.since < _KEPT_S:
+        now, unneeded = time.monotonic(), line
+        if line.undo() and now - line.since < _KEPT_S:
+            line.idle_since = now
             with self._guard:
                 if not self._is_closed:
                     self._idle.append(line)
-                    return
-        line.close_down()
-        self._pool.putconn(line.connection)
+                    if now - self._idle[0].idle_since < _IDLE_S:
+                        return
+                    unneeded = self._idle.pop(0)
+        unneeded.connection.close()
 
     def close(self) -> None:
         """Closes what is idle now, and what is lent as soon as it comes back."""
@@ -250,9 +249,8 @@ class Lines:
             self._is_closed = True
             idle, self._idle = self._idle, []
         for line in idle:
-            line.close_down()
-            self._pool.putconn(line.connection)
-        self._pool.close()
+            line.connection.close()
+        self._reach.close()
 
 
 def _receive(

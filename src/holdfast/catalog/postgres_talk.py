@@ -48,14 +48,17 @@ class Talk:
     `end` has to follow.
     """
 
-    __slots__ = ("_begin", "_conditions", "_deadline", "_lent", "_line", "_lines", "_said")
+    __slots__ = ("_begin", "_conditions", "_lent", "_line", "_lines", "_said", "_until")
 
     _line: Line
     _lent: Line | None
 
-    def __init__(self, lines: Lines, begin: LiteralString | None) -> None:
+    def __init__(
+        self, lines: Lines, begin: LiteralString | None, *, until: float | None = None
+    ) -> None:
+        """Waits for a connection until then, or as long as is usual."""
         self._lines, self._begin = lines, begin
-        self._deadline = time.monotonic() + lines.timeout
+        self._until = time.monotonic() + lines.timeout if until is None else until
         self._said: list[Said] | None = []
         """All that was said, until the connection is known to live: it may have to be replaced."""
         self._conditions: list[Condition] = []
@@ -140,7 +143,9 @@ class Talk:
         elif is_reading or not self._said:
             return  # Nobody wants to know.
         else:
-            self._send(None)
+            self._send(self._begin if self._lines.begins else None)
+            if self._lines.begins:
+                self._line.send("COMMIT", None, Answer())
         if is_reading:
             self._line.owe()
         else:
@@ -184,5 +189,4 @@ class Talk:
         self._connect()
 
     def _connect(self) -> None:
-        wait_s = max(self._deadline - time.monotonic(), 0.001)
-        self._lent = self._line = self._lines.take(timeout=wait_s)
+        self._lent = self._line = self._lines.take(until=self._until)

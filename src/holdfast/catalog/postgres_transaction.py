@@ -4,6 +4,7 @@ It waits for one of so many connections, and is a talk on it; who writes has it 
 tables are still of our format.
 """
 
+import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import LiteralString
@@ -56,9 +57,12 @@ class Conversation:
 
     def __enter__(self) -> Transaction:
         rest()
+        lines = self._lines()
+        # One wait, for a turn and for its connection.
+        until = time.monotonic() + lines.timeout
         self._turn, is_begun = self._slots.take(), False
         try:
-            self._talk = self._open()
+            self._talk = self._open(lines, until)
             is_begun = True
         finally:
             if not is_begun:
@@ -84,9 +88,9 @@ class Conversation:
             finally:
                 self._slots.leave(self._turn)
 
-    def _open(self) -> Talk:
+    def _open(self, lines: Lines, until: float) -> Talk:
         try:
-            return Talk(self._lines(), self._begin)
+            return Talk(lines, self._begin, until=until)
         except psycopg.Error as exc:
             raise to_error(exc) or exc from exc
 

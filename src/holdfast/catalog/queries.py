@@ -3,7 +3,8 @@
 SQL lives in `.sql` files under names, a file for each topic: `sql/<topic>.sql` for what both
 databases say the same way, `sql/<dialect>/<topic>.sql` for what they do not. In braces stand all
 columns of a `Record` (`rows.py`): `{session}` by their names, `{s.session}` those of a table that
-the query calls `s`, `{:session}` the parameters that are called so.
+the query calls `s`, `{:session}` the parameters that are called so. `{now}` is the microsecond that
+the database's own clock shows: those of its users may differ.
 """
 
 import re
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.catalog.rows import RECORDS
+from holdfast.catalog.tables import load_tables
 
 _SQL: Final = Path(__file__).with_name("sql")
 """Beside this file; `importlib.resources` would find it too, and takes 20 ms to load."""
@@ -19,6 +21,11 @@ _SQL: Final = Path(__file__).with_name("sql")
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")
 _COLUMNS: Final = re.compile(r"\{(\w+\.|:)?(\w+)\}")
+_NOW: Final = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
+    "postgres": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
+}
+_MADE: Final = re.compile(r"CREATE TABLE (\w+)")
 _COMMENT: Final = re.compile(r"--[^\n]*")
 
 
@@ -27,10 +34,31 @@ def load_queries(dialect: str) -> dict[str, str]:
     """Returns every query by its name, in the dialect's own parameter style."""
     queries = dict[str, str]()
     for path in (*_SQL.glob("*.sql"), *(_SQL / dialect).glob("*.sql")):
-        queries |= _parse(path.read_text("utf-8"))
+        queries |= _parse(path.read_text("utf-8").replace("{now}", _NOW[dialect]))
     if dialect == "postgres":
-        return {name: _PARAMETER.sub(r"%(\1)s", query) for name, query in queries.items()}
+        return {name: _of_postgres(query) for name, query in queries.items()}
     return queries
+
+
+def _of_postgres(query: str) -> str:
+    """Returns a query with parameters as the driver has them, and names that lead to our schema.
+
+    Wherever it is asked: what a connection was told before belongs to no transaction, and behind a
+    pooler to somebody else.
+    """
+    return in_schema(_PARAMETER.sub(r"%(\1)s", query))
+
+
+def in_schema(query: str) -> str:
+    """Returns a query of PostgreSQL's whose tables are named with their schema."""
+    return _table().sub(r"\1holdfast.\2", query)
+
+
+@cache
+def _table() -> re.Pattern[str]:
+    made = (_MADE.match(each) for step in load_tables("postgres") for each in step.statements)
+    names = "|".join(sorted({found[1] for found in made if found}))
+    return re.compile(rf"\b((?:FROM|JOIN|INTO|UPDATE|USING|TABLE)\s+)({names})\b")
 
 
 def _parse(text: str) -> dict[str, str]:

@@ -31,6 +31,7 @@ from holdfast.catalog.sqlite_errors import translated, unreadable
 from holdfast.catalog.sqlite_reading import RESERVE_BYTES, Reserve, connections_without_writing
 from holdfast.catalog.sqlite_transaction import Question, Reading, Writing, count_at_once
 from holdfast.catalog.tables import Step, apply, missing_migrations, no_step
+from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import WRITE, Turns
 from holdfast.catalog.watermark import Watermark
 from holdfast.errors import (
@@ -61,6 +62,16 @@ _ROOM_FOR_LOG: Final = (
     "Make room for a copy of `catalog.sqlite-wal` beside it, then open the vault again: to go on "
     "without would be to lose what may still be read from it."
 )
+
+
+class FileLease:
+    """A lock of the kernel's: nobody else has it while this process lives."""
+
+    def fence(self, transaction: Transaction) -> None:
+        """Has nothing to insist on."""
+
+    def check(self) -> None:
+        """Has nothing to look at."""
 
 
 class SqliteCatalog:
@@ -120,14 +131,14 @@ class SqliteCatalog:
         return self._locks.is_taken(writer)
 
     @contextmanager
-    def lock(self, name: str) -> Generator[None]:
+    def lock(self, name: str) -> Generator["FileLease"]:
         """Holds a lock between all users of this catalog."""
         self._connections.check_usable()
         with self._locks.trying(name) as is_mine:
             if not is_mine:
                 message = f"{name} is already running"
                 raise Busy(message)
-            yield
+            yield FileLease()
 
     def free_bytes(self) -> int | None:
         """Returns the room on the disk that the catalog lies on."""

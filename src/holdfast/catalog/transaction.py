@@ -17,6 +17,7 @@ from holdfast.catalog.events import EventQueries
 from holdfast.catalog.formers import FormerQueries
 from holdfast.catalog.gitbackups import GitBackupQueries
 from holdfast.catalog.keys import KeyQueries
+from holdfast.catalog.leases import LeaseQueries
 from holdfast.catalog.logins import LoginQueries
 from holdfast.catalog.memories import MemoryQueries
 from holdfast.catalog.mending import MendingQueries
@@ -50,6 +51,7 @@ class Transaction(
     KeyQueries,
     SignInQueries,
     LoginQueries,
+    LeaseQueries,
     EventQueries,
     WebhookQueries,
     TaskQueries,

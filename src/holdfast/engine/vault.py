@@ -20,6 +20,7 @@ from holdfast.engine.journal.anchors import anchor_all
 from holdfast.engine.planes.handle import check_name
 from holdfast.engine.sessions.lapsing import end_lapsed
 from holdfast.engine.tasks.schedules import run_due
+from holdfast.engine.tenancy import rates
 from holdfast.engine.tenancy.keys import Bearers, record_uses
 from holdfast.engine.tenancy.logins import DeviceLogins
 from holdfast.engine.tenancy.outbox import RETRIES_S, Outbox
@@ -70,6 +71,11 @@ class Holdfast(TenantVault):
         """Returns the names of the tenants."""
         with self._context.catalog.read() as transaction:
             return [tenant.name for tenant in transaction.iter_tenants()]
+
+    def ping(self) -> None:
+        """Asks the catalog for next to nothing; raises if it does not answer."""
+        with self._context.catalog.ask() as transaction:
+            transaction.find_tenant(self._tenant.name)
 
     def admit(self, secret: str) -> tuple[TenantVault, Key] | None:
         """Returns what an API key opens, with whoever holds it as the actor; None for none."""
@@ -131,6 +137,7 @@ class Holdfast(TenantVault):
             self.sign_ins.purge,
             self.device_logins.purge,
             self.sweep_backups,
+            partial(rates.purge, self._context),
         ]
         for each in found.sound:
             tenant = TenantVault(self._context, each)
@@ -177,6 +184,10 @@ class Holdfast(TenantVault):
     def record_uses(self, uses: Iterable[KeyUse]) -> None:
         """Remembers when API keys were last used, and how often."""
         record_uses(self._context, uses)
+
+    def take_requests(self, key_id: str, /, *, limit: int, wanted: int) -> rates.Taken:
+        """Takes some of the requests that a key may make, or gives some back that were not made."""
+        return rates.take(self._context, key_id, limit=limit, wanted=wanted)
 
     def tend_log(self) -> None:
         """Copies the catalog's log beside those who write, who leave it to this from now on."""

@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from functools import cache, partial
-from typing import Final
+from typing import Final, TypeVar
 
 from holdfast import wiring
 from holdfast.engine.core.limits import Limits
@@ -39,6 +39,7 @@ from holdfast.server.outbound import Sender
 from holdfast.server.pacing import Pace
 from holdfast.server.packing import is_long, packed
 from holdfast.server.rates import Rates, Refusing
+from holdfast.server.readiness import Readiness
 from holdfast.server.requests import Request, Services
 from holdfast.server.responses import LARGE_BYTES, Response, Stream
 from holdfast.server.room import Room
@@ -48,7 +49,7 @@ from holdfast.server.stopping import Stopping, stop_with_parent
 from holdfast.server.streams import Streams
 from holdfast.server.table import Entry, Group, Table
 from holdfast.server.textprocesses import TextProcesses
-from holdfast.server.threads import AT_ONCE, Threads, Turns
+from holdfast.server.threads import AT_ONCE, Threads, Turns, Work
 from holdfast.server.work import delivery, upkeep
 from holdfast.server.work.loops import Job, Loops
 from holdfast.settings import process_environ
@@ -67,6 +68,8 @@ _PUSHERS: Final = 2
 
 _NOWHERE: Final = "/.outside"
 """A path that no route has: what answers there is what answers everything unknown."""
+
+T = TypeVar("T")
 
 VERDICTS: Final = {**verdicts.VERDICTS, **statebase.VERDICTS, **trove.VERDICTS}
 
@@ -107,6 +110,7 @@ def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
         hands_texts=True,
         unify=unify,
         commands=config.commands,
+        database=config.database,
         secrets_key=config.secrets_key,
         private_remotes=config.allow_private_remotes,
         git_certificates=config.git_certificates,
@@ -117,19 +121,23 @@ def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
 
 def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
     """Returns the application over a vault, which it closes when it is shut down, and `texts`."""
-    rates, stopping = Rates(), Stopping(grace_s=config.grace_s)
+    stopping = Stopping(grace_s=config.grace_s)
     pace = Pace(stopping.wait)
     threads = Threads(pace)
+    rates = Rates()
+    if config.database_url is not None or config.workers > 1:
+        rates = Rates(take=vault.take_requests, run=partial(_admitting, threads))
     sender = Sender(allow_private=config.allow_private_webhooks)
     browsers = Browsers(config, vault.sign_ins) if config.console else None
     directories = Directories(vault) if config.directories else None
     record = partial(_record, vault, rates, browsers)
     jobs = _jobs(config, vault, record, sender, stopping, pace=pace)
+    jobs["rates"] = upkeep.giving_back(rates.give_back)
     people = [] if browsers is None else _of_people(config, browsers, vault)
     table = Table([*_groups(config), Group(people, _SIGN_IN_BYTES)], VERDICTS)
     services = Services(
         config=config,
-        ping=vault.tenants,
+        readiness=Readiness(vault.ping),
         streams=Streams(stopping),
         sender=sender,
         sign=trove.sign,
@@ -143,7 +151,7 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
     )
     waits = config.database_url is not None
     admission = Admission(
-        vault, rates.count, threads, browsers=browsers, directories=directories, waits=waits
+        vault, rates.admit, threads, browsers=browsers, directories=directories, waits=waits
     )
     app = Application(
         table,
@@ -153,7 +161,7 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
         observer=Observer(rates, statebase.headers),
         rephrase=Phrasing(config.validation_status),
         lifespans=[
-            partial(_closing, vault, record, texts, directories),
+            partial(_closing, vault, [record, rates.give_back], texts, directories),
             threads.running,
             stopping.watching,
             Loops(jobs, stopping).running,
@@ -186,6 +194,10 @@ def _groups(config: Config) -> list[Group]:
         Group(trove.ROUTES, config.max_body_bytes),
         Group(trove.WITH_TEXTS, config.max_text_bytes),
     ]
+
+
+async def _admitting(threads: Threads, tenant: str, function: Callable[[], T]) -> T:
+    return await threads.run(tenant, Work.ADMISSION, function)
 
 
 def _record(vault: Holdfast, rates: Rates, browsers: Browsers | None) -> None:
@@ -254,7 +266,7 @@ class Prefixed:
 @asynccontextmanager
 async def _closing(
     vault: Holdfast,
-    record: Callable[[], None],
+    last: Sequence[Callable[[], None]],
     texts: TextProcesses,
     directories: Directories | None,
 ) -> AsyncGenerator[None]:
@@ -262,7 +274,8 @@ async def _closing(
         yield
     finally:
         with suppress(HoldfastError):  # A database that is away keeps nobody from stopping.
-            record()
+            for act in last:
+                act()
         if directories is not None:
             directories.close()
         vault.close()

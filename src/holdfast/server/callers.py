@@ -3,20 +3,11 @@
 Routes have no other way to an engine than through the caller, so that none can forget to ask. A
 key is looked up anew for each request: one that was revoked a moment ago is refused. What belongs
 to another tenant is answered like what is not there.
-
-The first start: a tenant needs a key to admit anybody, and somebody has to be told it.
-
-Keys are made once, when a vault has none, and kept in `credentials.json`, readable by its owner
-alone, so that scripts and the person at the terminal find them again.
 """
 
 import asyncio
-import json
-import os
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from pathlib import Path
 from typing import Final, TypeVar
 
 from holdfast.behalf import REQUEST, VIA
@@ -27,12 +18,11 @@ from holdfast.engine.tenancy.signins import SignedIn
 from holdfast.engine.tenant import TenantVault
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import AddOnly, HoldfastError, InvalidName, InvalidValue
-from holdfast.model.keys import Key, Scope
+from holdfast.model.keys import Key
 from holdfast.model.keys import Scope as KeyScope
 from holdfast.running import Door
 from holdfast.server.asgi import Header
 from holdfast.server.browsers import Browsers
-from holdfast.server.config import Config
 from holdfast.server.directories import Directories
 from holdfast.server.problems import (
     Forbidden,
@@ -80,7 +70,7 @@ class Admission:
     def __init__(
         self,
         vault: Holdfast,
-        count: Callable[[Caller], None],
+        count: Callable[[Caller], Awaitable[None]],
         threads: Threads,
         *,
         browsers: Browsers | None = None,
@@ -104,7 +94,7 @@ class Admission:
         except Unauthorized:
             await self._wait_to_refuse()
             raise
-        self._count(caller)
+        await self._count(caller)
         check_may(caller, entry, request)
         SEAT.set(Seat(caller.vault.tenant_id, self._threads))
         REQUEST.set(request.id)
@@ -283,92 +273,3 @@ def name_in(header: str) -> str:
         return header.encode("latin-1").decode("utf-8")
     except UnicodeError:
         return header
-
-
-FILE_NAME: Final = "credentials.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Credentials:
-    """What a first start made."""
-
-    path: Path
-    workspace_id: str
-    admin_key: str
-    api_key: str
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """A server that is about to answer."""
-
-    url: str
-    workspace_id: str
-    made: Credentials | None
-    """The keys, if this was the first start."""
-    link: str | None = field(default=None, repr=False)
-    """Where a person is signed in to the console, once."""
-
-
-def make_credentials(vault: Holdfast, config: Config) -> Credentials | None:
-    """Makes the keys of a vault that has none yet; None for one that has some.
-
-    The file is on disk before the keys are made, and gets its name after: whatever happens
-    between, a later start finds keys that somebody was told, or none.
-    """
-    path = config.data / FILE_NAME
-    # Of its own: another server of the same vault may be starting at the same moment.
-    aside = path.with_suffix(f".{os.getpid()}.new")
-    if vault.keys.list():
-        return _found_aside(vault, path)
-    config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
-    made = Credentials(
-        path,
-        vault.tenant_id,
-        config.admin_key or vault.keys.new_secret(Scope.ADMIN),
-        config.api_key or vault.keys.new_secret(Scope.RUNTIME),
-    )
-    _write(aside, made)
-    _sync(config.data)
-    if not vault.keys.create_first(admin=made.admin_key, runtime=made.api_key):
-        aside.unlink(missing_ok=True)  # Another server of the same vault was first.
-        return None
-    aside.replace(path)
-    _sync(config.data)
-    return made
-
-
-def _found_aside(vault: Holdfast, path: Path) -> Credentials | None:
-    """Returns the keys of a start that died before it could tell them; None if none did."""
-    for aside in path.parent.glob(f"{path.stem}.*.new"):
-        try:
-            told = json.loads(aside.read_bytes())
-            made = Credentials(path, told["workspace_id"], told["admin_key"], told["api_key"])
-        except (OSError, ValueError, KeyError):
-            continue
-        if vault.admit(made.admin_key) is not None and not path.exists():
-            aside.replace(path)
-            return made
-    return None
-
-
-def _write(path: Path, made: Credentials) -> None:
-    body = {
-        "workspace_id": made.workspace_id,
-        "admin_key": made.admin_key,
-        "api_key": made.api_key,
-    }
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(json.dumps(body, indent=2) + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def _sync(folder: Path) -> None:
-    """Waits until the names in a directory are on disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, Final, NamedTuple
 
 from holdfast import settings
@@ -21,6 +22,11 @@ MOST_TEXT_BYTES: Final = 256 * MIB
 CENTURY_S: Final = 36_525 * 86_400
 LONGEST_GRACE_S: Final = 3600
 
+DATABASE_S: Final = 5.0
+"""How long a request waits for a connection to the database, before it is told to come later."""
+
+MOST_CONNECTIONS: Final = 1000
+
 _HOST: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
 
 DATA, ADMIN_KEY, API_KEY = "HOLDFAST_DATA", "HOLDFAST_ADMIN_KEY", "HOLDFAST_API_KEY"
@@ -32,16 +38,22 @@ class Config:
     """One server's settings."""
 
     data: Path
-    """Where credentials are kept, and the vault unless it is in a database."""
+    """Where the vault is, unless it is in a database, and its credentials."""
     host: str = DEFAULT_HOST
     port: int = DEFAULT_PORT
     workers: int = 1
     # What holds a secret is not shown: what is printed ends up in logs.
     database_url: str | None = field(default=None, repr=False)
     objects_url: str | None = field(default=None, repr=False)
+    db_connections: int = settings.DatabaseSettings().connections
+    """The most connections to the database that a worker has."""
+    db_prepare: bool = True
+    """Whether statements are prepared there."""
     admin_key: str | None = field(default=None, repr=False)
     api_key: str | None = field(default=None, repr=False)
     """On the first start these become the tenant's keys."""
+    spool: Path | None = None
+    """Where uploads and exports lie while they are under way."""
     default_namespace: str = "default"
     """Where sessions and memories live for clients that name no namespace."""
     prefix: str = ""
@@ -90,6 +102,13 @@ class Config:
     """Whether it runs commands, in the sandbox, and how much one may take."""
 
     @property
+    def database(self) -> settings.DatabaseSettings:
+        """How the database is used."""
+        return settings.DatabaseSettings(
+            connections=self.db_connections, wait_s=DATABASE_S, prepares=self.db_prepare
+        )
+
+    @property
     def location(self) -> str:
         """The vault, as `holdfast.open` takes it."""
         return self.database_url or str(self.data)
@@ -106,6 +125,14 @@ class Config:
         It is held in memory: however large an upload may be, this has an end.
         """
         return min(self.max_upload_bytes * 5 // 4 + MIB, MOST_TEXT_BYTES)
+
+    @property
+    def uploads(self) -> Path:
+        """Where what is about to be stored is spooled: beside the vault, unless that is elsewhere.
+
+        That disk has the room, or nobody has.
+        """
+        return self.spool or (Path(gettempdir()) if self.database_url else self.data)
 
     @property
     def objects(self) -> str | None:
@@ -150,8 +177,7 @@ def _checked(config: Config) -> Config:
     if not 0 <= config.port <= LAST_PORT:
         message = f"a port is a number up to {LAST_PORT}, not {config.port}"
         raise InvalidValue(message)
-    if config.database_url is not None and not config.database_url.startswith(POSTGRES_SCHEMES):
-        raise InvalidValue("HOLDFAST_DATABASE_URL begins with postgresql://")
+    _check_database(config)
     if min(config.max_upload_bytes, config.max_snapshot_bytes) < 0:
         raise InvalidValue("a limit is 0 or more bytes")
     for name, seconds, most in (
@@ -172,6 +198,14 @@ def _checked(config: Config) -> Config:
     if config.prefix and not config.prefix.startswith("/"):
         raise InvalidValue("a prefix begins with a slash: /holdfast")
     return config
+
+
+def _check_database(config: Config) -> None:
+    if config.database_url is not None and not config.database_url.startswith(POSTGRES_SCHEMES):
+        raise InvalidValue("HOLDFAST_DATABASE_URL begins with postgresql://")
+    if not 1 <= config.db_connections <= MOST_CONNECTIONS:
+        message = f"{settings.DB_CONNECTIONS} is 1 to {MOST_CONNECTIONS}"
+        raise InvalidValue(message)
 
 
 def _seconds(name: str, given: str) -> tuple[float, ...]:
@@ -218,6 +252,10 @@ def _number(name: str, given: str) -> int:
     except ValueError as exc:
         message = f"{name} is a number, not {given[:40]!r}"
         raise InvalidValue(message) from exc
+
+
+def _folder(_name: str, given: str) -> Path:
+    return Path(given).expanduser().absolute()
 
 
 def _text(_name: str, given: str) -> str:
@@ -273,8 +311,11 @@ VARIABLES: Final = (
     Variable("workers", "HOLDFAST_WORKERS", _number),
     Variable("database_url", "HOLDFAST_DATABASE_URL"),
     Variable("objects_url", "HOLDFAST_OBJECTS_URL"),
+    Variable("db_connections", settings.DB_CONNECTIONS, _number),
+    Variable("db_prepare", settings.DB_PREPARE, _is_not_off, _shown_switch),
     Variable("admin_key", ADMIN_KEY),
     Variable("api_key", API_KEY),
+    Variable("spool", "HOLDFAST_SPOOL", _folder),
     Variable("default_namespace", "HOLDFAST_DEFAULT_NAMESPACE"),
     Variable("prefix", "HOLDFAST_PREFIX"),
     Variable("max_snapshot_bytes", "HOLDFAST_MAX_SNAPSHOT_BYTES", _number),

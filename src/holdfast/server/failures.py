@@ -12,7 +12,15 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.errors import Conflict, HoldfastError, Invalid, MergeConflict, NotBuilt, StorageFull
+from holdfast.errors import (
+    Conflict,
+    HoldfastError,
+    Invalid,
+    MergeConflict,
+    NotBuilt,
+    StorageFull,
+    Unavailable,
+)
 from holdfast.model.values import to_json
 from holdfast.server.problems import (
     FAULT,
@@ -31,13 +39,17 @@ logger = logging.getLogger("holdfast.server")
 INTERNAL: Final = "internal_error"
 """The code of what is answered where no error of ours was raised."""
 
-_DATABASES: Final = frozenset({"sqlite3", "psycopg", "psycopg_pool"})
+_DATABASES: Final = frozenset({"sqlite3", "psycopg"})
 
 _MEANT: Final[dict[type[HoldfastError], str]] = {
     Invalid: "a value is one that no database holds",
     Conflict: "somebody else changed the same at the same time",
     HoldfastError: "the database did not do it; the server's log says why",
 }
+
+_SOON: Final[dict[type[HoldfastError], int]] = {Unavailable: 1}
+"""After how many seconds it is worth another attempt. Not what may have happened, nor what waits
+for somebody."""
 
 _FULL: Final = "the server has no room on its disk for this; its log says how much there is"
 
@@ -136,7 +148,7 @@ def _problem_of(error: HoldfastError) -> Problem:
         message=_message_of(error),
         param=getattr(error, "param", None),
         suggestion=error.hint or None,
-        retry_after=getattr(error, "retry_after", None),
+        retry_after=_SOON.get(type(error)) if error.retry_after is None else error.retry_after,
         conflicts=conflicts,
         values=_values_of(error) or None,
     )

@@ -1,8 +1,7 @@
 """How many requests a key may make, and how often it was used.
 
-What a key may make fills up steadily, to as much as it gets in a few seconds: a minute's requests
-cannot come in one of its seconds. Counted in each worker for itself, as a connection stays with one
-of them.
+A worker that is alone counts by itself; of several, each takes some requests of a key ahead, of
+what all of them have together (`tenancy/rates`), and gives back what lies unused for a second.
 
 A key without a limit of its own may make as many as come. Headers say so on every answer, since
 clients read them; what is unlimited is told as a very large number.
@@ -21,80 +20,151 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from threading import Lock
-from typing import Final
+from typing import Final, Protocol
 
 from holdfast.engine.tenancy.keys import hash_of
+from holdfast.engine.tenancy.rates import MINUTE_S, Bucket, Taken, burst_of, share_of
 from holdfast.model.keys import Key, KeyUse
 from holdfast.server.callers import MOST_KNOWN, secret_of
 from holdfast.server.problems import RateLimited
 from holdfast.server.requests import Caller, Request
 
-MINUTE_S: Final = 60
-BURST_S: Final = 10
-LEAST_BURST: Final = 30
-"""What a key may make at once is what it gets in so many seconds, or so many requests; never more
-than in a minute."""
-
 UNLIMITED: Final = 1_000_000_000
 
 
+class Take(Protocol):
+    """Takes requests of a key from what all servers have together; gives back less than none."""
+
+    def __call__(self, key_id: str, /, *, limit: int, wanted: int) -> Taken:
+        """Returns what was granted of what is wanted, and what is left."""
+        ...
+
+
+class Run(Protocol):
+    """Runs something that waits for the catalog, in a thread of a tenant's."""
+
+    async def __call__(self, tenant: str, function: Callable[[], Taken], /) -> Taken:
+        """Returns what the function does."""
+        ...
+
+
 @dataclass(slots=True)
-class Bucket:
-    """The requests that somebody may make: so many a minute, and so many at once."""
+class _Ahead:
+    """What was taken ahead of a key's requests."""
 
     limit: int
-    left: float
-    at: float
-    """When so many were left."""
-
-    @property
-    def per_second(self) -> float:
-        """How many come back in a second."""
-        return self.limit / MINUTE_S
-
-    def fill(self, now: float) -> None:
-        """Adds what has come since it was last looked at; a clock may go back."""
-        came = max(0.0, now - self.at) * self.per_second
-        self.left, self.at = min(burst_of(self.limit), self.left + came), now
-
-    def seconds_until(self, count: float) -> float:
-        """Returns how long it takes until so many may be made at once."""
-        return max(0.0, count - self.left) / self.per_second
-
-
-def burst_of(limit: int) -> int:
-    """Returns how many requests may be made at once, where so many may be made in a minute."""
-    return min(limit, max(LEAST_BURST, limit * BURST_S // MINUTE_S))
+    count: int
+    used_at: float
+    empty_until: float = 0.0
+    """Until when there is none to be had, as far as is known here."""
 
 
 class Rates:
-    """Counts the requests of keys."""
+    """Counts the requests of keys; with `take`, as one of several who do."""
 
-    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        *,
+        clock: Callable[[], float] = time.time,
+        take: Take | None = None,
+        run: Run | None = None,
+    ) -> None:
         self._clock = clock
+        self._take, self._run = take, run
         self._minute = 0
         self._buckets: dict[str, Bucket] = {}
         self._before: dict[str, Bucket] = {}
         """Of keys in use in this minute, and in the one before it: what was not touched for as
         long as that is full again, and as good as new."""
+        self._ahead: dict[str, _Ahead] = {}
+        self._taking: dict[str, asyncio.Task[None]] = {}
         self._uses: dict[str, tuple[float, int]] = {}
         self._guard = Lock()
 
+    async def admit(self, caller: Caller) -> None:
+        """Counts a request, once there is one to be had; raises `RateLimited` for one too many."""
+        limit, key = caller.key.rate_limit, caller.key
+        if self._take is None or limit is None:
+            self.count(caller)
+            return
+        while True:
+            self.check(caller)
+            with self._guard:
+                ahead = self._ahead.get(key.id)
+                if ahead is not None and ahead.count:
+                    ahead.count -= 1
+                    ahead.used_at = self._clock()
+                    self._note(key)
+                    return
+            taking = self._taking.get(key.id)
+            if taking is None:
+                # One at a time: those who come meanwhile wait for what it brings.
+                taking = asyncio.create_task(self._take_ahead(caller, limit))
+                self._taking[key.id] = taking
+                taking.add_done_callback(lambda _: self._taking.pop(key.id, None))
+            # Whoever gives up waiting does not end it for the others.
+            await asyncio.shield(taking)
+
     def count(self, caller: Caller) -> None:
         """Counts a request; raises `RateLimited` for one too many."""
-        now, key = self._clock(), caller.key
+        key = caller.key
         with self._guard:
-            bucket = self._checked(key, now)
+            bucket = self._checked(key, self._clock())
             if bucket is not None:
                 bucket.left -= 1
-            _, uses = self._uses.get(key.id, (now, 0))
-            self._uses[key.id] = (now, uses + 1)
+            self._note(key)
 
     def check(self, caller: Caller) -> None:
         """Raises `RateLimited` if the next request would be one too many."""
         with self._guard:
-            self._checked(caller.key, self._clock())
+            if self._take is None:
+                self._checked(caller.key, self._clock())
+                return
+            ahead, now = self._ahead.get(caller.key.id), self._clock()
+            # A clock may go back: nobody waits for longer than a minute for one request.
+            if ahead is not None and not ahead.count and 0 < ahead.empty_until - now <= MINUTE_S:
+                wait_s = math.ceil(ahead.empty_until - now)
+                raise RateLimited(limit=ahead.limit, retry_after=wait_s)
+
+    def give_back(self) -> None:
+        """Gives back what was taken ahead, and has not been used for a second."""
+        if self._take is None:
+            return
+        now = self._clock()
+        with self._guard:
+            idle = {
+                key_id: each
+                for key_id, each in self._ahead.items()
+                if not 0 <= now - each.used_at < IDLE_S
+                and not 0 < each.empty_until - now <= MINUTE_S
+            }
+            for key_id in idle:
+                del self._ahead[key_id]
+        for key_id, each in idle.items():
+            if each.count:
+                self._take(key_id, limit=each.limit, wanted=-each.count)
+
+    async def _take_ahead(self, caller: Caller, limit: int) -> None:
+        key = caller.key
+        assert self._take is not None  # noqa: S101 - nobody would have asked
+        assert self._run is not None  # noqa: S101 - they come together
+        take = partial(self._take, key.id, limit=limit, wanted=share_of(limit))
+        taken = await self._run(caller.vault.tenant_id, take)
+        with self._guard:
+            now = self._clock()
+            bucket = self._bucket(key.id, limit, now)
+            bucket.limit, bucket.left, bucket.at = limit, taken.left, now
+            ahead = self._ahead.setdefault(key.id, _Ahead(limit, 0, now))
+            ahead.limit, ahead.used_at = limit, now
+            ahead.count += taken.granted
+            if not taken.granted:
+                ahead.empty_until = now + bucket.seconds_until(1)
+
+    def _note(self, key: Key) -> None:
+        _, uses = self._uses.get(key.id, (0.0, 0))
+        self._uses[key.id] = (self._clock(), uses + 1)
 
     def headers(self, caller: Caller | None) -> Iterator[tuple[bytes, bytes]]:
         """Yields the headers that tell a client how much is left, and when all of it is again."""
@@ -103,7 +173,9 @@ class Rates:
             limit = caller.key.rate_limit
             with self._guard:
                 bucket = self._bucket(caller.key.id, limit, now)
-                left, wait_s = int(bucket.left), bucket.seconds_until(burst_of(limit))
+                ahead = self._ahead.get(caller.key.id)
+                left = int(bucket.left) + (0 if ahead is None else ahead.count)
+                wait_s = bucket.seconds_until(burst_of(limit))
         yield b"x-ratelimit-limit", b"%d" % limit
         yield b"x-ratelimit-remaining", b"%d" % left
         yield b"x-ratelimit-reset", b"%d" % (int(now + wait_s) + 1)
@@ -138,6 +210,9 @@ class Rates:
         bucket.fill(now)
         return bucket
 
+
+IDLE_S: Final = 1.0
+"""How long what was taken ahead waits for a request."""
 
 KNOWN_S: Final = 1.0
 """How long a key is refused without being looked up: it may have a higher limit by now."""

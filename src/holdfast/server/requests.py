@@ -15,6 +15,7 @@ from holdfast.server.config import Config
 from holdfast.server.directories import Directories
 from holdfast.server.outbound import Sender
 from holdfast.server.problems import BodyTooLarge, Forbidden, Unfit
+from holdfast.server.readiness import Readiness
 from holdfast.server.room import Room, Taken
 from holdfast.server.streams import Streams
 from holdfast.server.threads import Turns, tenant_here
@@ -65,8 +66,7 @@ class Services:
     """What a server has beside vaults, for the routes that say so."""
 
     config: Config
-    ping: Callable[[], object]
-    """Asks the catalog for something, and raises if it does not answer."""
+    readiness: Readiness
     streams: Streams
     sender: Sender
     sign: Sign

@@ -81,11 +81,11 @@ class Room:
         """Bytes of the exports of each tenant, written or not, until they have been sent."""
         self.promised = 0
         """Bytes on disk that uploads have taken, and not written yet."""
-        self._folder, self._floor = config.data, Limits().free_floor_bytes
+        self._folder, self._floor = config.uploads, Limits().free_floor_bytes
 
     @property
     def folder(self) -> Path:
-        """Where uploads are spooled: that disk has the room, or nobody has."""
+        """Where uploads are spooled."""
         return self._folder
 
     def check_leaving(self, tenant: str, size: int) -> None:

@@ -11,9 +11,11 @@ import secrets
 import signal
 import socket
 import sys
+import tempfile
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from ipaddress import ip_address
+from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Final
 
@@ -26,8 +28,8 @@ from holdfast.private import is_open
 from holdfast.sandbox.probing import Sandbox
 from holdfast.server.announcing import announced
 from holdfast.server.app import Speaking, open_vault
-from holdfast.server.callers import Started, make_credentials
 from holdfast.server.config import Config, to_environ
+from holdfast.server.credentials import Started, make_credentials
 from holdfast.server.pages import HOME
 from holdfast.server.room import remove_uploads, shared_folder
 
@@ -62,15 +64,17 @@ def serve(
     if config.commands.is_on:
         # Here, where somebody looks: not when an agent first asks for it.
         Sandbox(config.data, cgroup=config.commands.cgroup).check()
+    if config.spool is not None:
+        _use_spool(config.spool)
     listening = _listen(config)
     try:
         with open_vault(config) as vault:
             made = make_credentials(vault, config)
             workspace_id = vault.tenant_id
             link = _link_to(vault, config, listening, screen) if links else None
-        if is_open(config.data):
+        if config.database_url is None and is_open(config.data):
             logger.warning("others may look into %s: its files are yours alone", config.data)
-        remove_uploads(config.data)
+        remove_uploads(config.uploads)
         os.environ.update(to_environ(config))
         with shared_folder() as folder, _announced(config, listening):
             tell(Started(_url_of(config, listening), workspace_id, made, link))
@@ -80,6 +84,18 @@ def serve(
             _run(config, listening)
     finally:
         listening.close()
+
+
+def _use_spool(folder: Path) -> None:
+    """Has everything lie there that is a file for a while, in workers, too."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    except OSError as exc:
+        message = f"the directory {folder} cannot be made: {exc.strerror}"
+        raise Unavailable(message).with_hint(
+            "HOLDFAST_SPOOL names one that is written to."
+        ) from exc
+    os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
 
 def make_link(vault: Holdfast, port: int, prefix: str = "", *, screen: str = "") -> str:

@@ -1,7 +1,7 @@
 """How often somebody may try to sign in, and when they are told how it went.
 
 A key has 256 random bits, and nobody guesses one; but people may have chosen their own. Counted in
-each worker for itself, as all rates are.
+each worker for itself.
 """
 
 import asyncio
@@ -10,8 +10,8 @@ from collections.abc import Callable
 from ipaddress import IPv4Address, ip_address, ip_network
 from typing import Final
 
+from holdfast.engine.tenancy.rates import Bucket
 from holdfast.server.problems import TooManySignIns
-from holdfast.server.rates import Bucket
 from holdfast.server.requests import Request
 
 TRIES: Final = 10

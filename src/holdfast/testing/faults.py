@@ -28,7 +28,7 @@ from types import TracebackType
 from typing import Any, Self, cast
 
 from holdfast.blobs.port import BlobStore
-from holdfast.catalog.port import Catalog
+from holdfast.catalog.port import Catalog, Lease
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.memory.plane import settled
@@ -222,11 +222,11 @@ class FusedCatalog:
         return self._inner.is_alive(writer)
 
     @contextmanager
-    def lock(self, name: str) -> Generator[None]:
+    def lock(self, name: str) -> Generator[Lease]:
         """Holds a lock between all users of the catalog."""
         self._fuse.step("catalog.lock")
-        with self._inner.lock(name):
-            yield
+        with self._inner.lock(name) as lease:
+            yield lease
 
     def free_bytes(self) -> int | None:
         """Returns the room that is left."""

@@ -26,3 +26,25 @@ UPDATE keys
 SET revoked_at = :revoked_at, last_used_at = :last_used_at, requests = :requests,
     checksum = :checksum
 WHERE id = :id
+
+-- name: keep_secret
+INSERT INTO first_keys (key_id, tenant_id, secret) VALUES (:key_id, :tenant_id, :secret)
+
+-- name: kept_secrets
+SELECT key_id, secret FROM first_keys WHERE tenant_id = :tenant_id
+
+-- Who has one of them was told both.
+-- name: forget_secrets
+DELETE FROM first_keys
+WHERE tenant_id IN (SELECT tenant_id FROM first_keys WHERE key_id = :key_id)
+
+-- name: lock_rate
+INSERT INTO rates (key_id) VALUES (:key_id)
+ON CONFLICT (key_id) DO UPDATE SET key_id = excluded.key_id
+RETURNING {now}, spare, as_of
+
+-- name: set_rate
+UPDATE rates SET spare = :left, as_of = {now} WHERE key_id = :key_id
+
+-- name: purge_rates
+DELETE FROM rates WHERE as_of < {now} - :idle_us

@@ -16,8 +16,8 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
 from holdfast.cli.opening import open_link
 from holdfast.escaping import escaped
-from holdfast.server.callers import Started
 from holdfast.server.config import Config
+from holdfast.server.credentials import Started
 from holdfast.settings import (
     DATA,
     DATABASE_URL,

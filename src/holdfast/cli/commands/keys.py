@@ -28,6 +28,7 @@ examples:
   holdfast keys create ops --admin                 an operator's key
   holdfast keys create ops --admin --tenant acme   the first key of another tenant
   holdfast keys revoke key-k3v7…
+  holdfast keys first                              those of a server's first start
 """
 
 
@@ -47,10 +48,10 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "action",
         nargs="?",
-        choices=("list", "create", "revoke"),
+        choices=("list", "create", "revoke", "first"),
         metavar="ACTION",
         default="list",
-        help="list, create or revoke",
+        help="list, create, revoke, or first: those that a server made, until one is used",
     )
     parser.add_argument("name", nargs="?", metavar="NAME", help="a name, or the id to revoke")
     parser.add_argument("--tenant", metavar="NAME", default=DEFAULT_TENANT, help="whose keys")
@@ -65,11 +66,11 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
-    if arguments.action != "list" and not arguments.name:
+    if arguments.action in _NEEDS and not arguments.name:
         what, hint = _NEEDS[arguments.action]
         raise usage(f"`holdfast keys {arguments.action}` needs {what}", hint=hint)
     with _opened(console) as vault:
-        if arguments.action == "list" and arguments.tenant not in vault.tenants():
+        if arguments.action in ("list", "first") and arguments.tenant not in vault.tenants():
             made = f"`holdfast keys create NAME --admin --tenant {shlex.quote(arguments.tenant)}`"
             message = f"there is no tenant {arguments.tenant!r}"
             raise usage(message, hint=f"{made} makes it, with its first key.")
@@ -79,6 +80,8 @@ def run(arguments: Namespace, console: Console) -> int:
                 _create(tenant, arguments, console)
             case "revoke":
                 _revoke(tenant, arguments, console)
+            case "first":
+                _first(tenant, console)
             case _:
                 _list(tenant, console)
     return DONE
@@ -104,6 +107,18 @@ def _create(tenant: "holdfast.TenantVault", arguments: Namespace, console: Conso
     ]
     console.answer(document=lambda: document, lines=lambda: lines)
     console.say("It is shown this once: only its hash is kept.")
+
+
+def _first(tenant: "holdfast.TenantVault", console: Console) -> None:
+    keys = tenant.keys.first()
+    document = {
+        "workspace_id": tenant.tenant_id,
+        "keys": [{**_document(key), "api_key": key.api_key} for key in keys],
+    }
+    lines = [f"{key.scope.value}  {escaped(key.api_key)}" for key in keys]
+    console.answer(document=lambda: document, lines=lambda: lines)
+    if not keys:
+        console.say("There are none: they were used, or given to the server, or it made a file.")
 
 
 def _revoke(tenant: "holdfast.TenantVault", arguments: Namespace, console: Console) -> None:

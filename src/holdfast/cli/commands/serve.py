@@ -6,7 +6,7 @@ from holdfast.cli.attached import served_place
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
 from holdfast.escaping import escaped
-from holdfast.server.callers import Credentials, Started
+from holdfast.server.credentials import Credentials, Started
 
 EXAMPLES = """\
 examples:
@@ -16,12 +16,15 @@ examples:
 """
 
 
+_KEPT = "`holdfast keys first` shows them until one is used."
+
+
 def configure(parser: ArgumentParser) -> None:
     """Adds what the command understands."""
     parser.description = (
         "Serves the HTTP API until Ctrl-C or SIGTERM. The first start makes an admin key and a "
         "runtime key, shows them if this is a terminal, and keeps them in credentials.json beside "
-        "the vault."
+        "the vault; in a database, `holdfast keys first` shows them until one is used."
     )
     parser.epilog = EXAMPLES
     parser.add_argument("--host", metavar="HOST", help="the address to listen on (127.0.0.1)")
@@ -67,7 +70,9 @@ def _lines(started: Started, *, shows_keys: bool) -> list[str]:
         lines += [
             "",
             *(_keys(made) if shows_keys else ["An admin key and a runtime key were made now."]),
-            f"They are kept in {escaped(str(made.path))}, readable by you alone.",
+            _KEPT
+            if made.path is None
+            else f"They are kept in {escaped(str(made.path))}, readable by you alone.",
             "",
         ]
     return lines
@@ -86,6 +91,6 @@ def _document(started: Started) -> dict[str, object]:
     made = started.made
     return {
         "url": started.url,
-        "credentials": None if made is None else str(made.path),
+        "credentials": None if made is None or made.path is None else str(made.path),
         "workspace_id": started.workspace_id,
     }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from datetime import timedelta
 
-from holdfast.catalog.port import Catalog
+from holdfast.catalog.port import Catalog, Lease
 from holdfast.catalog.transaction import Transaction
 from holdfast.errors import Busy, RequestRunning
 from holdfast.model.replies import Reply
@@ -124,7 +124,7 @@ class Replying:
         """Says whether a writer is still there."""
         return self._catalog.is_alive(writer)
 
-    def lock(self, name: str) -> AbstractContextManager[None]:
+    def lock(self, name: str) -> AbstractContextManager[Lease]:
         """Holds a lock between all users of the catalog."""
         self.commit()
         return self._catalog.lock(name)

@@ -22,6 +22,7 @@ import msgspec
 from holdfast.catalog.packs import PackRow, RetiredPack
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
+from holdfast.engine.core.fencing import fenced
 from holdfast.errors import Busy
 from holdfast.ids import PackName, TenantId
 
@@ -119,12 +120,12 @@ def clear(context: Context, tenant_id: TenantId, *, now: bool = False) -> int:
     if not find_due():
         return 0
     freed = 0
-    with suppress(*() if now else (Busy,)), context.catalog.lock(LOCK):
+    with suppress(*() if now else (Busy,)), fenced(context, LOCK) as fence:
         due = find_due()
         with context.catalog.read() as transaction:
             own = {pack.name for pack in _own(transaction, tenant_id)}
         for at in range(0, len(due), BATCH):
-            gone = _delete(context, due[at : at + BATCH])
+            gone = _delete(fence, due[at : at + BATCH])
             freed += sum(pack.size_bytes for pack in gone if pack.name in own)
     return freed
 
@@ -165,6 +166,8 @@ def _delete(context: Context, due: list[RetiredPack]) -> list[RetiredPack]:
         named = transaction.pack_names()
     # A row that names it again comes first: then it was brought back, and is not retired.
     gone = [pack for pack in due if pack.name not in named]
+    # Bytes have no transaction: some at a time, and each time only while nobody else is at it.
+    context.catalog.check_current()
     for pack in gone:
         context.blobs.delete(pack.name)
     with context.catalog.write() as transaction:

@@ -29,6 +29,7 @@ from holdfast.operations.keys import CreateKey, ListKeys, RevokeKey
 from holdfast.operations.operation import does
 
 KeyList = list[Key]
+NewKeyList = list[NewKey]
 """`list` is the name of a method below."""
 
 PREFIX_CHARS: Final = 22
@@ -90,8 +91,12 @@ class Keys(Part):
         )
         self._add(transaction, key, made.api_key)
 
-    def create_first(self, *, admin: str, runtime: str) -> bool:
-        """Makes the first two keys, with these secrets; False, and none, if there are some."""
+    def create_first(self, *, admin: str, runtime: str, shows_later: bool = False) -> bool:
+        """Makes the first two keys, with these secrets; False, and none, if there are some.
+
+        With `shows_later`, `first` has the secrets until one of the keys is used: whoever makes
+        them may end before anybody was told.
+        """
         first = [
             (self._new("admin", Scope.ADMIN, admin), admin),
             (self._new("first", Scope.RUNTIME, runtime), runtime),
@@ -103,7 +108,16 @@ class Keys(Part):
                 return False
             for key, secret in first:
                 self._add(transaction, key, secret)
+                if shows_later:
+                    transaction.keep_secret(key, secret)
         return True
+
+    def first(self) -> NewKeyList:
+        """Returns the first keys, with their secrets, while nobody has used either."""
+        with self._context.catalog.read() as transaction:
+            secrets = transaction.kept_secrets(self._tenant_id)
+            keys = transaction.find_keys(self._tenant_id, [*secrets])
+        return [NewKey(**asdict(key), api_key=secrets[key.id]) for key in keys]
 
     def new_secret(self, scope: Scope) -> str:
         """Returns a secret that nobody has yet."""
@@ -138,6 +152,7 @@ class Keys(Part):
             key = transaction.revoke_key(self._tenant_id, key_id, now=now)
             if key is None:
                 raise KeyNotFound(key_id)
+            transaction.forget_secrets([key_id])
             append(transaction, self._context, self._tenant_id, _told("key.revoked", key))
 
     def _new(self, name: str, scope: Scope, secret: str) -> Key:
@@ -170,8 +185,10 @@ def find_bearer(context: Context, secret: str) -> tuple[Key, Tenant] | None:
 
 def record_uses(context: Context, uses: Iterable[KeyUse]) -> None:
     """Remembers when keys were last used, and how often."""
+    noted = [*uses]
     with context.catalog.write() as transaction:
-        transaction.touch_keys(uses)
+        transaction.touch_keys(noted)
+        transaction.forget_secrets(use.key_id for use in noted)
 
 
 def hash_of(secret: str) -> bytes:

@@ -31,6 +31,7 @@ from typing import Final
 from holdfast.catalog.packs import ObjectRow, PackRow, pages
 from holdfast.engine.core.caches import ByteCache
 from holdfast.engine.core.context import Context
+from holdfast.engine.core.fencing import fenced
 from holdfast.engine.core.limits import check_room
 from holdfast.engine.objects.reachable import mark, pending_entries, root_ids
 from holdfast.engine.objects.reader import Objects
@@ -91,30 +92,39 @@ def collect(
     can be brought back after that. `Busy` then also means that a backup is being made. A pack is
     copied once more than `waste` of it is dead: at 0, nothing that nobody needs stays anywhere.
     """
-    with context.catalog.lock(lock_name(tenant_id)):
-        with context.catalog.read() as transaction:
-            before = transaction.stored_bytes(tenant_id) + retired_bytes(transaction, tenant_id)
-        # First: on a full disk, this makes the room that the rest needs.
-        freed = clear(context, tenant_id, now=now)
-        cleared = _clear_litter(context, tenant_id)
-        packer = _Packer(context, tenant_id, WASTE if waste is None else waste)
-        deleted, hidden = 0, list[str]()
-        try:
-            # First: the states of their versions are what objects are kept for.
-            hidden += purge(context, tenant_id)
-            packs, live, deleted = _sweep(context, tenant_id, progress)
-        except Damaged as exc:
-            # What cannot be read may need anything: nothing is given up while that is so.
-            hidden.append(str(exc))
-        else:
-            packer.run(packs, live, progress)
-            retire_unnamed(context)
-            freed += clear(context, tenant_id, now=now)
-        _count_rows(context, tenant_id)
-        with context.catalog.read() as transaction:
-            waiting = retired_bytes(transaction, tenant_id)
-            after = transaction.stored_bytes(tenant_id) + waiting
+    with fenced(context, lock_name(tenant_id)) as fence:
+        packer = _Packer(fence, tenant_id, WASTE if waste is None else waste)
+        collected = _collect(fence, tenant_id, packer, progress, now=now)
     context.catalog.reclaim()
+    return collected
+
+
+def _collect(
+    context: Context, tenant_id: TenantId, packer: "_Packer", progress: Progress, *, now: bool
+) -> Collected:
+    with context.catalog.read() as transaction:
+        before = transaction.stored_bytes(tenant_id) + retired_bytes(transaction, tenant_id)
+    # First: on a full disk, this makes the room that the rest needs.
+    freed = clear(context, tenant_id, now=now)
+    cleared = _clear_litter(context, tenant_id)
+    deleted, hidden = 0, list[str]()
+    try:
+        # First: the states of their versions are what objects are kept for.
+        hidden += purge(context, tenant_id)
+        packs, live, deleted = _sweep(context, tenant_id, progress)
+    except Damaged as exc:
+        # Unless somebody else is at it by now, and has moved it.
+        context.catalog.check_current()
+        # What cannot be read may need anything: nothing is given up while that is so.
+        hidden.append(str(exc))
+    else:
+        packer.run(packs, live, progress)
+        retire_unnamed(context)
+        freed += clear(context, tenant_id, now=now)
+    _count_rows(context, tenant_id)
+    with context.catalog.read() as transaction:
+        waiting = retired_bytes(transaction, tenant_id)
+        after = transaction.stored_bytes(tenant_id) + waiting
     removed, damaged = cleared + packer.removed, (*hidden, *packer.damaged)
     freed += packer.freed_bytes
     return Collected(deleted, removed, before, after, damaged, waiting, freed)
@@ -335,6 +345,7 @@ class _Packer:
         try:
             yield
         except (Damaged, VaultTooNew):
+            self._context.catalog.check_current()  # As above.
             self.damaged.append(pack.name)
 
     def _drop(self, packs: Sequence[PackRow]) -> None:

@@ -27,6 +27,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit import notes as damagenotes
 from holdfast.engine.capturing.captured import Captured
 from holdfast.engine.core.context import Context
+from holdfast.engine.core.fencing import fenced
 from holdfast.engine.directory.attachments import Attachments
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.objects.reader import Objects
@@ -75,8 +76,8 @@ def repair(
 
     `places` hold copies of the vault, or what is left of them.
     """
-    with context.catalog.lock(lock_name(tenant_id)):
-        return _Repair(context, tenant_id, places, progress).run()
+    with fenced(context, lock_name(tenant_id)) as fence:
+        return _Repair(fence, tenant_id, places, progress).run()
 
 
 class _Repair:

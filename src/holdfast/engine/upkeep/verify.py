@@ -14,6 +14,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit import notes as damagenotes
 from holdfast.engine.audit.soundness import find_journal_faults
 from holdfast.engine.core.context import Context
+from holdfast.engine.core.fencing import fenced
 from holdfast.engine.memory.plane import find_memory_faults
 from holdfast.engine.objects.content import list_refs
 from holdfast.engine.objects.packing import decode_state
@@ -49,13 +50,15 @@ Proven = dict[PackId, set[Placement]]
 def verify(context: Context, tenant_id: TenantId, *, progress: Progress = no_progress) -> Verified:
     """Checks all that a tenant has; raises `Busy` while a collection moves things about."""
     found: Verified | None = None
-    with context.catalog.lock(lock_name(tenant_id)):
+    with fenced(context, lock_name(tenant_id)) as fence:
         try:
             with context.catalog.read() as transaction:
                 found = examine(context, transaction, tenant_id, progress=progress)
         except Damaged as exc:
             # A transaction in which something failed says so once more at its end.
             found = found or Verified(0, 0, 0, 0, [_unreadable("catalog", exc)])
+        if found.faults:
+            fence.catalog.check_current()  # A collection may have begun since, and moved things.
     found.faults.extend(find_index_faults(context))
     if loss := context.catalog.find_loss():
         found.faults.append(Fault("catalog", str(loss)))
@@ -108,12 +111,12 @@ def rebuild_index(context: Context, tenant_id: TenantId) -> int:
     """
     faults: list[Fault] = []
     count = 0
-    with context.catalog.lock(lock_name(tenant_id)):
-        with context.catalog.read() as transaction:
+    with fenced(context, lock_name(tenant_id)) as fence:
+        with fence.catalog.read() as transaction:
             packs = [pack for pack in transaction.iter_packs(tenant_id) if pack.is_stored]
         for pack in packs:
-            with context.catalog.write() as transaction:
-                count += _reindex(context, transaction, tenant_id, pack, faults)
+            with fence.catalog.write() as transaction:
+                count += _reindex(fence, transaction, tenant_id, pack, faults)
     if faults:
         message = f"{len(faults)} packs could not be read, the first: {faults[0].reason}"
         raise Damaged(message)

@@ -118,7 +118,7 @@ def _of_operators() -> list[Route]:
 
 
 class Pace:
-    """When each program has last asked; in each worker for itself, as all rates are."""
+    """When each program has last asked; in each worker for itself."""
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._last = clock, dict[bytes, float]()

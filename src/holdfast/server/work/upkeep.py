@@ -29,6 +29,7 @@ COLLECTS: Final = timedelta(days=1)
 WATCHES: Final = timedelta(seconds=15)
 DUE_S: Final = 1.0
 USES_S: Final = 5.0
+GIVES_S: Final = 1.0
 LOG_S: Final = 0.5
 """At 100 commits a second the log has 1,500 pages by then."""
 
@@ -104,6 +105,16 @@ def noting_uses(record: Callable[[], None]) -> Job:
         return USES_S
 
     return note
+
+
+def giving_back(give_back: Callable[[], None]) -> Job:
+    """Returns the job that gives back what of keys' requests was taken ahead, and not made."""
+
+    def give() -> float:
+        give_back()
+        return GIVES_S
+
+    return give
 
 
 def tending_log(vault: Holdfast) -> Job:

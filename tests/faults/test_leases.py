@@ -1,0 +1,304 @@
+"""Locks that are lost, databases that are away, and poolers in between: nobody does harm."""
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+import psycopg
+import pytest
+
+import holdfast
+from holdfast.catalog.postgres import PostgresCatalog
+from holdfast.errors import Busy, Incompatible, Unavailable
+from holdfast.testing.postgres import PostgresServer
+from holdfast.testing.proxies import Proxy
+
+pytestmark = [pytest.mark.postgres, pytest.mark.in_memory]
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def vault(postgres_url: str, tmp_path: Path) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(postgres_url, objects=tmp_path / "packs") as vault:
+        yield vault
+
+
+def take_over(url: str, name: str) -> None:
+    """Has somebody else hold a lock, as if its holder had stood still for longer than its term."""
+    with psycopg.connect(url) as connection:
+        done = connection.execute(
+            "UPDATE holdfast.leases SET holder = 'another', token = token + 1 WHERE name = %s",
+            (name,),
+        )
+        assert done.rowcount == 1
+
+
+def end_connections(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute(
+            "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity"
+            " WHERE datname = current_database() AND application_name = 'holdfast'"
+        )
+
+
+def fill(vault: holdfast.Holdfast) -> None:
+    """Makes packs of which a collection moves some and drops others."""
+    agent = vault.namespace("agent")
+    for number in range(20):
+        agent.files.write(f"{number}.bin", os.urandom(2000))
+        agent.snapshot()
+    for number in range(0, 20, 2):
+        agent.files.delete(f"{number}.bin")
+    agent.snapshot()
+
+
+def interrupted(act: Callable[[], object]) -> Callable[..., None]:
+    """Returns what does something once, when a collection has looked and is about to move."""
+    left = [act]
+
+    def progress(step: str, _done: int, _total: int) -> None:
+        if step == "repack" and left:
+            left.pop()()
+
+    return progress
+
+
+def test_a_collection_whose_connections_end_keeps_its_lock_and_is_done(
+    vault: holdfast.Holdfast, postgres_url: str, tmp_path: Path
+) -> None:
+    fill(vault)
+    met = list[bool]()
+
+    def end_them() -> None:
+        end_connections(postgres_url)
+        with holdfast.open(postgres_url, objects=tmp_path / "packs") as other:
+            with pytest.raises(Busy):
+                other.collect()
+            met.append(True)
+
+    done = vault.collect(progress=interrupted(end_them))
+    assert met == [True]
+    assert done.damaged == ()
+    assert vault.verify().ok
+
+
+def test_a_collection_that_has_lost_its_lock_stops_and_reports_no_damage(
+    vault: holdfast.Holdfast, postgres_url: str, tmp_path: Path
+) -> None:
+    fill(vault)
+    collected = list[Any]()
+
+    def lose_it() -> None:
+        # Its time is over by the database's clock; the second one takes the lock, and works.
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute("UPDATE holdfast.leases SET until = 0")
+        with holdfast.open(postgres_url, objects=tmp_path / "packs") as other:
+            collected.append(other.collect())
+
+    with pytest.raises(Busy, match="taken"):
+        vault.collect(progress=interrupted(lose_it))
+    assert collected[0].damaged == ()
+    assert vault.verify().ok
+    assert len(vault.namespace("agent").files.list()) == 10
+    assert vault.collect().damaged == ()
+
+
+def test_who_has_lost_a_lock_writes_nothing_under_it(postgres_url: str) -> None:
+    with closing(PostgresCatalog(postgres_url)) as catalog:
+        with catalog.write() as transaction:
+            tenant = transaction.add_tenant("t", public_id="t", now=NOW).id
+
+        def write_under(lease: Any) -> None:
+            with catalog.write() as transaction:
+                lease.fence(transaction)
+                transaction.set_tenant_quota(tenant, 7)
+
+        with catalog.lock("collect-1") as lease:
+            write_under(lease)
+            take_over(postgres_url, "collect-1")
+            with pytest.raises(Busy):
+                lease.check()
+            with catalog.write() as transaction:
+                transaction.set_tenant_quota(tenant, 8)
+            with pytest.raises(Busy):
+                write_under(lease)
+        with catalog.read() as transaction:
+            assert transaction.get_tenant_quota(tenant) == 8
+        # Nor has it let go of what is somebody else's.
+        with pytest.raises(Busy), catalog.lock("collect-1"):
+            pass
+
+
+def test_whoever_takes_a_lock_over_waits_for_what_is_being_written_under_it(
+    postgres_url: str,
+) -> None:
+    with (
+        closing(PostgresCatalog(postgres_url)) as catalog,
+        catalog.lock("collect-1") as lease,
+        catalog.write() as transaction,
+        psycopg.connect(postgres_url, options="-c lock_timeout=200") as other,
+    ):
+        lease.fence(transaction)
+        assert transaction.find_tenant("nobody") is None
+        with pytest.raises(psycopg.errors.LockNotAvailable):
+            other.execute("UPDATE holdfast.leases SET token = token + 1")
+
+
+def test_a_lock_is_renewed_by_the_clock_of_the_database_alone(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def until() -> int:
+        query = "SELECT until FROM holdfast.leases"
+        with psycopg.connect(postgres_url) as connection:
+            found = connection.execute(query).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    with (
+        closing(PostgresCatalog(postgres_url, term_s=0.6)) as catalog,
+        closing(PostgresCatalog(postgres_url)) as other,
+        catalog.lock("collect-1"),
+    ):
+        first, deadline = until(), time.monotonic() + 20
+        while until() < first + 600_000:
+            assert time.monotonic() < deadline
+        # One whose clock is an hour ahead takes it no sooner.
+        ahead = time.time() + 3600
+        monkeypatch.setattr(time, "time", lambda: ahead)
+        with pytest.raises(Busy), other.lock("collect-1"):
+            pass
+
+
+STUB = """
+CREATE SCHEMA stubs;
+CREATE FUNCTION stubs.pg_try_advisory_xact_lock(BIGINT) RETURNS BOOLEAN LANGUAGE sql
+AS 'SELECT true';
+"""
+
+
+def test_a_database_whose_locks_are_none_is_refused(postgres: PostgresServer) -> None:
+    url = postgres.dsn(postgres.create_database())
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(STUB)
+    with pytest.raises(Incompatible, match="one lock to two"):
+        PostgresCatalog(f"{url}?options=-c%20search_path%3Dstubs,pg_catalog")
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT to_regnamespace('holdfast')").fetchone()
+    assert found == (None,)
+
+
+# A database that is away
+
+
+def test_nobody_waits_for_a_database_that_others_have_waited_for_in_vain(
+    postgres_url: str,
+) -> None:
+    place = urlsplit(postgres_url)
+    assert place.port is not None
+    with Proxy(place.port) as proxy:
+        url = postgres_url.replace(f":{place.port}/", f":{proxy.port}/")
+        with closing(PostgresCatalog(url, wait_s=0.6)) as catalog:
+
+            def asks() -> float:
+                began = time.monotonic()
+                with catalog.read() as transaction:
+                    transaction.find_tenant("nobody")
+                return time.monotonic() - began
+
+            asks()
+            proxy.cut()
+            for _ in range(2):
+                began = time.monotonic()
+                with pytest.raises(Unavailable):
+                    asks()
+                assert time.monotonic() - began >= 0.6
+            spent = time.process_time()
+            for _ in range(50):
+                with pytest.raises(Unavailable, match="nobody waits"):
+                    asks()
+            assert time.process_time() - spent < 1
+            proxy.mend()
+            deadline = time.monotonic() + 20
+            while True:
+                try:
+                    asks()
+                    break
+                except Unavailable:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.01)
+
+
+# A pooler between us and the database
+
+BOUNCER = shutil.which("pgbouncer") or os.environ.get("HOLDFAST_TEST_PGBOUNCER")
+
+
+@contextmanager
+def pooled(url: str) -> Generator[str]:
+    """Runs PgBouncer before a database, in transaction mode, with fewer connections than asked."""
+    place = urlsplit(url)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # Not root's, who may not run it.
+    folder = Path(tempfile.mkdtemp(prefix="holdfast-bouncer-"))
+    folder.chmod(0o755)
+    (folder / "users").write_text('"postgres" ""\n')
+    (folder / "bouncer.ini").write_text(
+        f"[databases]\n* = host=127.0.0.1 port={place.port} user=postgres\n"
+        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\n"
+        f"auth_file = {folder}/users\npool_mode = transaction\ndefault_pool_size = 3\n"
+        "unix_socket_dir =\nserver_reset_query = DISCARD ALL\nserver_reset_query_always = 1\n"
+    )
+    assert BOUNCER is not None
+    user = "nobody" if os.geteuid() == 0 else None
+    command = [BOUNCER, str(folder / "bouncer.ini")]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(command, user=user, stdout=log, stderr=log)
+    try:
+        deadline = time.monotonic() + 20
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except OSError:
+                assert process.poll() is None, (folder / "log").read_text()
+                assert time.monotonic() < deadline
+        yield f"postgresql://postgres@127.0.0.1:{port}{place.path}"
+    finally:
+        process.terminate()
+        process.wait()
+        shutil.rmtree(folder)
+
+
+@pytest.mark.skipif(BOUNCER is None, reason="PgBouncer is not installed")
+def test_a_vault_works_behind_a_pooler_that_gives_each_transaction_another_connection(
+    postgres_url: str, tmp_path: Path
+) -> None:
+    with (
+        pooled(postgres_url) as url,
+        holdfast.open(url, objects=tmp_path / "packs") as vault,
+    ):
+        fill(vault)
+        agent = vault.namespace("agent")
+        agent.undo()
+        agent.sessions.create("bot", session_id="s", initial_state={"n": 0})
+        for number in range(20):
+            agent.sessions.update_state("s", {"n": number})
+        assert vault.collect().damaged == ()
+        assert vault.verify().ok
+        with holdfast.open(url, objects=tmp_path / "packs") as other:
+            lock = cast("Any", vault)._context.catalog.lock
+            with lock("collect-1"), pytest.raises(Busy):
+                cast("Any", other)._context.catalog.lock("collect-1").__enter__()
+            assert other.namespace("agent").sessions.get_state("s").state == {"n": 19}
