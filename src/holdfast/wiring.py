@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Final
 
 from holdfast.blobs.disk import DiskBlobStore
+from holdfast.blobs.port import BUCKET_SCHEMES, BlobStore
 from holdfast.blobs.scattered import iter_scattered
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.sqlite import SqliteCatalog
@@ -28,11 +29,14 @@ from holdfast.errors import (
 )
 from holdfast.ids import IdMaker
 from holdfast.settings import (
+    CacheSettings,
     ExecSettings,
+    cache_settings,
     exec_settings,
     has_lost_catalog,
     has_packs,
     process_environ,
+    without_password,
 )
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
@@ -57,9 +61,13 @@ def open_vault(
     commands: ExecSettings | None = None,
     secrets_key: str | None = None,
     private_remotes: bool = True,
+    cache: CacheSettings | None = None,
+    begins_store: bool = False,
 ) -> Holdfast:
     """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere.
 
+    `objects` is a directory for packs, or a bucket, of which parts are kept in the `cache`; else
+    the environment says where that is. With `begins_store` the packs have just been put there.
     With `embed`, memories are found by their meaning, too. With `hands_texts`, the parts of states
     and turns are JSON text (`msgspec.Raw`), for somebody who sends them on. `unify` compares texts.
     Whether commands are run, and what they may take, says `commands`; else the environment does.
@@ -74,10 +82,13 @@ def open_vault(
             # A server with a database has packs there, and nothing else of a vault.
             lost.hint = f"{_IN_A_DATABASE} {lost.hint}"
         raise lost
-    packs = _to_folder(objects) if objects is not None else _packs_in(folder)
-    blobs = DiskBlobStore(packs)
+    if objects is None:
+        objects, is_apart = _packs_in(folder), False
+    else:
+        objects, is_apart = os.fspath(objects), True
+    blobs, packs = open_blobs(objects, cache=cache)
     catalog = _open_postgres(text, ids) if folder is None else SqliteCatalog(folder, ids=ids)
-    folders = (packs,) if folder is None else (folder, packs)
+    folders = (*(() if folder is None else (folder,)), *packs)
     context = Context.of(
         catalog,
         blobs,
@@ -95,7 +106,30 @@ def open_vault(
         secrets_key=secrets_key,
         private_remotes=private_remotes,
     )
-    return Holdfast(context)
+    store = without_password(os.fspath(objects))
+    return Holdfast(context, store=store, is_apart=is_apart, begins_store=begins_store)
+
+
+def open_blobs(
+    place: str | os.PathLike[str], *, cache: CacheSettings | None = None
+) -> tuple[BlobStore, tuple[Path, ...]]:
+    """Returns the blobs in a directory or a bucket, and the directories that are theirs."""
+    if not os.fspath(place).startswith(BUCKET_SCHEMES):
+        folder = _to_folder(place)
+        return DiskBlobStore(folder), (folder,)
+    try:
+        # Needed by those alone who have a bucket: `pip install holdfast[s3]`.
+        bucket = import_module("holdfast.blobs.bucket")
+    except ModuleNotFoundError as exc:
+        raise Incompatible("a bucket needs `pip install 'holdfast[s3]'`") from exc
+    blobs = bucket.open_bucket(os.fspath(place))
+    cache = cache or cache_settings(process_environ())
+    if cache is None:
+        return blobs, ()
+    from holdfast.blobs.cached import CachedBlobStore  # noqa: PLC0415 - as above
+
+    # What is kept of a vault is never captured into one.
+    return CachedBlobStore(blobs, cache.folder, max_bytes=cache.max_bytes), (Path(cache.folder),)
 
 
 def _commands(told: ExecSettings, private: Sequence[Path]) -> Commands | None:
@@ -131,7 +165,10 @@ def _to_folder(location: str | os.PathLike[str]) -> Path:
     text = os.fspath(location)
     if "://" in text:
         scheme = text.partition("://")[0]
-        message = f"{scheme}:// is not known: give a directory, or postgresql:// for the catalog"
+        message = (
+            f"{scheme}:// is not known: give a directory, or postgresql:// for the catalog, and "
+            "s3://, gs:// or az:// for packs"
+        )
         raise InvalidValue(message)
     folder = Path(text).expanduser()
     try:
@@ -145,9 +182,9 @@ def _to_folder(location: str | os.PathLike[str]) -> Path:
 
 def _packs_in(folder: Path | None) -> Path:
     if folder is None:
-        missing = InvalidValue("a vault in a database needs objects=, a directory for its packs")
+        missing = InvalidValue("a vault in a database needs objects=, a place for its packs")
         raise missing.with_hint(
-            "`--objects DIR` or HOLDFAST_OBJECTS_URL names it to commands, and HOLDFAST_DATA, if "
+            "`--objects PLACE` or HOLDFAST_OBJECTS_URL names it to commands, and HOLDFAST_DATA, if "
             "HOLDFAST_DATABASE_URL names the database, the directory that it is in."
         )
     return folder / "packs"

@@ -30,6 +30,7 @@ from holdfast.engine.journal.actions import place_of, places_of, trace_of
 from holdfast.engine.journal.chain import append, new_id
 from holdfast.engine.objects import reachable as marking
 from holdfast.engine.objects.stage import Stage, StagedObjects, Withdrawn
+from holdfast.engine.objects.trust import look_ahead
 from holdfast.engine.pending.fold import Folded, StandIn, fold, lacking_at
 from holdfast.engine.planes.attached import Moving
 from holdfast.engine.planes.handle import Handle, dated, term_of
@@ -122,6 +123,7 @@ def advance(
     caller's unit that was sealed before, and is named in the same transaction.
     """
     moving = _Moving(handle, plan, expected, creates, stand_in, ahead)
+    look_ahead(handle.context, handle.tenant_id)
     return carry_out(handle, moving.beside_others, last=moving.under_lock)
 
 
