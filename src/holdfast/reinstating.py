@@ -33,7 +33,7 @@ from holdfast.model.erasures import Certificate
 from holdfast.model.upkeep import Reinstated
 from holdfast.progress import Progress, no_progress
 from holdfast.settings import CATALOG_NAME
-from holdfast.wiring import POSTGRES_SCHEMES, load_postgres, open_blobs, open_vault
+from holdfast.wiring import POSTGRES_SCHEMES, begin_store, load_postgres, open_blobs, open_vault
 
 _PLACES: Final = {
     "postgres": "Name a database: `holdfast reinstate BACKUP postgresql://… --objects PACKS`; "
@@ -108,7 +108,8 @@ def _make_in_folder(
         for file, data in source.beside():
             files.put(folder / file.path, data)
         files.copy(source.catalog, folder / CATALOG_NAME)
-        with open_vault(folder, objects=objects and packs, begins_store=True) as vault:
+        begin_store(folder, packs, vault=source.manifest.vault, is_apart=objects is not None)
+        with open_vault(folder, objects=objects and packs) as vault:
             # The file is a copy, indexes and all: what is read from here on is found by new ones.
             vault.rebuild_indexes()
             _erase_again(vault, erased)
@@ -135,7 +136,8 @@ def _make_in_database(
         migrations = source.manifest.catalog.migrations
         postgres.load_catalog(location, str(source.catalog), migrations=migrations)
         on_failure.callback(postgres.drop_catalog, location)
-        with open_vault(location, objects=objects, begins_store=True) as vault:
+        begin_store(location, objects, vault=source.manifest.vault, is_apart=True)
+        with open_vault(location, objects=objects) as vault:
             _erase_again(vault, erased)
             done = _prove(vault, source, location, progress)
             _begin_eras(vault)

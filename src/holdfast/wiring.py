@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +19,7 @@ from holdfast.engine.core.context import Clock, Context, system_clock
 from holdfast.engine.core.embedding import Embedder, EmbedFunction
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.core.linediff import Unify, unify
+from holdfast.engine.objects.stores import mark_store
 from holdfast.engine.planes.commanding import Commands
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
@@ -29,7 +31,6 @@ from holdfast.errors import (
 )
 from holdfast.ids import IdMaker
 from holdfast.settings import (
-    CacheSettings,
     ExecSettings,
     cache_settings,
     exec_settings,
@@ -61,13 +62,11 @@ def open_vault(
     commands: ExecSettings | None = None,
     secrets_key: str | None = None,
     private_remotes: bool = True,
-    cache: CacheSettings | None = None,
-    begins_store: bool = False,
 ) -> Holdfast:
     """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere.
 
-    `objects` is a directory for packs, or a bucket, of which parts are kept in the `cache`; else
-    the environment says where that is. With `begins_store` the packs have just been put there.
+    `objects` is a directory for packs, or a bucket, of which parts are kept where the environment
+    says.
     With `embed`, memories are found by their meaning, too. With `hands_texts`, the parts of states
     and turns are JSON text (`msgspec.Raw`), for somebody who sends them on. `unify` compares texts.
     Whether commands are run, and what they may take, says `commands`; else the environment does.
@@ -86,7 +85,7 @@ def open_vault(
         objects, is_apart = _packs_in(folder), False
     else:
         objects, is_apart = os.fspath(objects), True
-    blobs, packs = open_blobs(objects, cache=cache)
+    blobs, packs = open_blobs(objects)
     catalog = _open_postgres(text, ids) if folder is None else SqliteCatalog(folder, ids=ids)
     folders = (*(() if folder is None else (folder,)), *packs)
     context = Context.of(
@@ -107,12 +106,27 @@ def open_vault(
         private_remotes=private_remotes,
     )
     store = without_password(os.fspath(objects))
-    return Holdfast(context, store=store, is_apart=is_apart, begins_store=begins_store)
+    return Holdfast(context, store=store, is_apart=is_apart)
 
 
-def open_blobs(
-    place: str | os.PathLike[str], *, cache: CacheSettings | None = None
-) -> tuple[BlobStore, tuple[Path, ...]]:
+def begin_store(
+    location: str | os.PathLike[str],
+    packs: str | os.PathLike[str],
+    *,
+    vault: str,
+    is_apart: bool,
+) -> None:
+    """Says whose packs a place has, which have just been put there, and tells the catalog."""
+    text = os.fspath(location)
+    is_database = text.startswith(POSTGRES_SCHEMES)
+    catalog = _open_postgres(text, None) if is_database else SqliteCatalog(_to_folder(text))
+    with closing(catalog):
+        mark_store(
+            catalog, open_blobs(packs)[0], vault=vault, now=system_clock(), is_apart=is_apart
+        )
+
+
+def open_blobs(place: str | os.PathLike[str]) -> tuple[BlobStore, tuple[Path, ...]]:
     """Returns the blobs in a directory or a bucket, and the directories that are theirs."""
     if not os.fspath(place).startswith(BUCKET_SCHEMES):
         folder = _to_folder(place)
@@ -123,7 +137,7 @@ def open_blobs(
     except ModuleNotFoundError as exc:
         raise Incompatible("a bucket needs `pip install 'holdfast[s3]'`") from exc
     blobs = bucket.open_bucket(os.fspath(place))
-    cache = cache or cache_settings(process_environ())
+    cache = cache_settings(process_environ())
     if cache is None:
         return blobs, ()
     from holdfast.blobs.cached import CachedBlobStore  # noqa: PLC0415 - as above

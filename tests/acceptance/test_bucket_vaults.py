@@ -12,10 +12,8 @@ import pytest
 
 import holdfast
 from holdfast.errors import InvalidValue, PackMissing, StoreMismatch
-from holdfast.settings import CacheSettings
 from holdfast.testing.buckets import Fault, SeaweedServer, Wire
 from holdfast.testing.servers import COMMAND, running_server
-from holdfast.wiring import open_vault
 
 FILES = {f"large-{number}.bin": Random(number).randbytes(150_000) for number in range(6)}
 
@@ -46,8 +44,13 @@ def _is_read(method: str, path: str) -> bool:
 
 @pytest.mark.postgres
 def test_a_vault_in_a_database_and_a_bucket(
-    postgres_url: str, objects: str, wire: Wire, tmp_path: Path
+    postgres_url: str,
+    objects: str,
+    wire: Wire,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    del wire
     with holdfast.open(postgres_url, objects=objects) as vault:
         agent = vault.namespace("alice")
         agent.files.write_many(FILES.items())
@@ -63,8 +66,8 @@ def test_a_vault_in_a_database_and_a_bucket(
         fork = agent.fork("bob")
         assert fork.files.read("large-5.bin") == FILES["large-5.bin"]
     # Another machine, with a cache of its own.
-    elsewhere = CacheSettings(str(tmp_path / "elsewhere"), 1 << 30)
-    with open_vault(postgres_url, objects=objects, cache=elsewhere) as vault:
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "elsewhere"))
+    with holdfast.open(postgres_url, objects=objects) as vault:
         agent = vault.namespace("alice")
         assert agent.at(first).files.read("large-0.bin") == FILES["large-0.bin"]
         assert vault.collect(now=True).damaged == ()
@@ -74,7 +77,6 @@ def test_a_vault_in_a_database_and_a_bucket(
     assert [*(tmp_path / "backup" / "packs").rglob("pack-*")]
     with pytest.raises(StoreMismatch):
         holdfast.open(postgres_url, objects=again)
-    del wire
 
 
 @pytest.mark.postgres
@@ -181,6 +183,29 @@ def test_a_pack_that_somebody_deleted_is_damage(objects: str, wire: Wire, tmp_pa
             vault.namespace("alice").files.read("large-0.bin")
         with pytest.raises(PackMissing):
             vault.namespace("alice").snapshot()
+
+
+def test_a_copy_that_is_in_the_cache_alone_is_not_relied_on(
+    objects: str, wire: Wire, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with holdfast.open(tmp_path / "vault", objects=objects) as vault:
+        agent = vault.namespace("alice")
+        agent.files.write_many(FILES.items())
+        agent.snapshot()
+    with holdfast.open(tmp_path / "vault", objects=objects) as vault:
+        agent, bucket = vault.namespace("alice"), vault._context.blobs.uncached()
+        assert agent.files.read("large-0.bin") == FILES["large-0.bin"]
+        for name, _ in [*bucket.iter_names()]:
+            bucket.delete(name)
+        before = wire.counts["GET"]
+        assert agent.files.read("large-0.bin") == FILES["large-0.bin"]
+        assert wire.counts["GET"] == before, "the cache has it"
+        for path, data in FILES.items():
+            agent.files.write(f"again/{path}", data)
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "empty"))
+    with holdfast.open(tmp_path / "vault", objects=objects) as vault:
+        files = vault.namespace("alice").files
+        assert {path: files.read(f"again/{path}") for path in FILES} == FILES
 
 
 @pytest.mark.postgres

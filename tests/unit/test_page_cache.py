@@ -185,6 +185,7 @@ class Synthetic(Counted):
         return name.encode().ljust(length, b"-"), 1 << 30
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_the_bound_is_kept_by_eight_processes(tmp_path: Path) -> None:
     bound = 64 * PAGE_BYTES
     children = list[int]()

@@ -49,7 +49,6 @@ class Holdfast(TenantVault):
         *,
         store: str | None = None,
         is_apart: bool = False,
-        begins_store: bool = False,
     ) -> None:
         """Opens it; `store` is what the place of its packs is called: see `check_store`."""
         try:
@@ -58,7 +57,7 @@ class Holdfast(TenantVault):
             super().__init__(replace(context, vault=tenant.public_id.removeprefix("ws-")), tenant)
             self._bearers = Bearers(self._context, TenantVault)
             if store is not None:
-                check_store(self._context, store, is_apart=is_apart, begins=begins_store)
+                check_store(self._context, store, is_apart=is_apart)
         except HoldfastError:
             context.catalog.close()
             raise

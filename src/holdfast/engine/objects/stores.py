@@ -16,6 +16,8 @@ from typing import Final
 
 import msgspec
 
+from holdfast.blobs.port import BlobStore
+from holdfast.catalog.port import Catalog
 from holdfast.engine.core.context import Context
 from holdfast.errors import Damaged, StorageReadOnly, StoreMismatch
 
@@ -34,43 +36,62 @@ class Mark(msgspec.Struct, frozen=True, forbid_unknown_fields=False):
     since: datetime
 
 
-def check_store(
-    context: Context, store: str, *, is_apart: bool = True, begins: bool = False
-) -> None:
+def check_store(context: Context, store: str, *, is_apart: bool = True) -> None:
     """Raises `StoreMismatch` unless packs are looked for where this vault has them.
 
-    A place that is new to a vault is marked as its own; with `begins`, also if the vault had its
-    packs elsewhere before. One that is not `is_apart`, but beside the catalog, need not say whose
-    it is, unless the vault has had packs elsewhere.
+    A place that is new to a vault is marked as its own. One that is not `is_apart`, but beside the
+    catalog, need not say whose it is, unless the vault has had packs elsewhere.
     """
     with context.catalog.read() as transaction:
         since = transaction.find_chore(CHORE)
     if since is None and not is_apart:
         return
-    found = _read(context, store)
+    found = _read(context.blobs, store)
     # What takes no writes can be read, and nobody else will write there either.
     with suppress(StorageReadOnly):
         if found is None:
-            if not begins:
-                _check_named(context, store, since)
-            wanted = Mark(context.vault, since if since and not begins else context.clock())
-            context.blobs.put_mark(msgspec.json.encode(wanted) + b"\n")
-            found = _read(context, store) or wanted
+            _check_named(context, store, since)
+            found = _put(context.blobs, Mark(context.vault, since or context.clock()))
         if found.vault != context.vault:
             raise StoreMismatch(store, reason="it holds those of another")
-        if since is None or begins:
-            with context.catalog.write() as transaction:
-                since = transaction.find_chore(CHORE)
-                if since is None or begins:
-                    transaction.set_chore(CHORE, done_at=found.since)
-                    since = found.since
+        if since is None:
+            since = _note(context.catalog, found.since)
         if since != found.since:
             reason = f"they have been in another place since {since.isoformat()}"
             raise StoreMismatch(store, reason=reason)
 
 
-def _read(context: Context, store: str) -> Mark | None:
-    data = context.blobs.find_mark()
+def mark_store(
+    catalog: Catalog, blobs: BlobStore, *, vault: str, now: datetime, is_apart: bool
+) -> None:
+    """Marks a place as a vault's, which may have had its packs elsewhere until now.
+
+    One that is not `is_apart` only if it had.
+    """
+    with catalog.read() as transaction:
+        if transaction.find_chore(CHORE) is None and not is_apart:
+            return
+    _note(catalog, _put(blobs, Mark(vault, now)).since, is_moved=True)
+
+
+def _note(catalog: Catalog, since: datetime, *, is_moved: bool = False) -> datetime:
+    """Notes since when packs are where they are; returns what is noted."""
+    with catalog.write() as transaction:
+        noted = transaction.find_chore(CHORE)
+        if noted is None or is_moved:
+            transaction.set_chore(CHORE, done_at=since)
+            return since
+    return noted
+
+
+def _put(blobs: BlobStore, mark: Mark) -> Mark:
+    """Marks a place; returns what it says then, which may be what another has put there."""
+    blobs.put_mark(msgspec.json.encode(mark) + b"\n")
+    return _read(blobs, "the place of packs") or mark
+
+
+def _read(blobs: BlobStore, store: str) -> Mark | None:
+    data = blobs.find_mark()
     if data is None:
         return None
     try:
