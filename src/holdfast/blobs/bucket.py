@@ -137,7 +137,7 @@ class Address(NamedTuple):
                 self.bucket,
                 prefix=self.prefix or None,
                 client_options=client_options,  # pyright: ignore[reportArgumentType] - one for all
-                retry_config=retry_config,  # pyright: ignore[reportArgumentType] - likewise
+                retry_config=retry_config,  # pyright: ignore[reportArgumentType] - as above
             )
         except exceptions.BaseError as exc:
             message = f"the bucket {self.bucket} cannot be used: {_reason(exc)}"

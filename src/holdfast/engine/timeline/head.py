@@ -118,12 +118,12 @@ def advance(
 ) -> tuple[list[SnapshotInfo], T]:
     """Carries a plan out; returns the snapshots that it appended, and its result.
 
-    With `expected`, raises `HeadMoved` if the head no longer shows that snapshot. Unless it
-    `creates` one, raises `NamespaceNotFound` if there is no head to move. `ahead` is a batch of the
-    caller's unit that was sealed before, and is named in the same transaction.
+    With `expected`, raises `HeadMoved` if the head no longer shows that snapshot. Unless it `creates`
+    one, raises `NamespaceNotFound` without a head. `ahead` is a batch of the caller's unit, sealed
+    before and named in the same transaction.
     """
-    moving = _Moving(handle, plan, expected, creates, stand_in, ahead)
     look_ahead(handle.context, handle.tenant_id)
+    moving = _Moving(handle, plan, expected, creates, stand_in, ahead)
     return carry_out(handle, moving.beside_others, last=moving.under_lock)
 
 
@@ -496,6 +496,5 @@ def _is_held(handle: Handle, transaction: Transaction, folded: Folded) -> bool:
         snapshot = newest[0]
     if snapshot.root != head.root or snapshot.deleted_at is not None:
         return False
-    context = handle.context
-    term = term_of(context, head, snapshot)
+    term = term_of(context := handle.context, head, snapshot)
     return term is None or term > context.clock() + context.limits.grace
