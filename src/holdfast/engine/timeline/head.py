@@ -118,9 +118,9 @@ def advance(
 ) -> tuple[list[SnapshotInfo], T]:
     """Carries a plan out; returns the snapshots that it appended, and its result.
 
-    With `expected`, raises `HeadMoved` if the head no longer shows that snapshot. Unless it `creates`
-    one, raises `NamespaceNotFound` without a head. `ahead` is a batch of the caller's unit, sealed
-    before and named in the same transaction.
+    With `expected`, raises `HeadMoved` if the head no longer shows that snapshot. Unless it
+    `creates` one, raises `NamespaceNotFound` if there is no head to move. `ahead` is a batch of the
+    caller's unit that was sealed before, and is named in the same transaction.
     """
     look_ahead(handle.context, handle.tenant_id)
     moving = _Moving(handle, plan, expected, creates, stand_in, ahead)
