@@ -23,6 +23,14 @@ from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.testing import shells
+from holdfast.testing.buckets import (
+    BUCKET,
+    BucketNotStarted,
+    SeaweedServer,
+    environ_of,
+    find_weed,
+    make_bucket,
+)
 from holdfast.testing.clocks import Watch
 from holdfast.testing.postgres import PostgresServer, find_base
 from holdfast.testing.servers import COMMAND, Begin, begin
@@ -148,6 +156,48 @@ def postgres() -> Iterator[PostgresServer]:
     """A running server, shared by the tests of one process; started by the first that asks."""
     with PostgresServer(in_memory=True) as server:
         yield server
+
+
+@pytest.fixture(scope="session")
+def seaweed() -> Iterator[SeaweedServer]:
+    """A real bucket, shared by the tests of one process; started by the first that asks."""
+    try:
+        find_weed()
+    except BucketNotStarted as exc:
+        pytest.skip(str(exc))
+    with SeaweedServer() as server:
+        yield server
+
+
+@pytest.fixture
+def bucket_url(seaweed: SeaweedServer, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a place in it that nobody else has; the environment says how to get there."""
+    for name, value in seaweed.environ.items():
+        monkeypatch.setenv(name, value)
+    return seaweed.url(os.urandom(8).hex())
+
+
+@pytest.fixture(scope="session")
+def moto_endpoint() -> Iterator[str]:
+    """Another maker's bucket, in this process."""
+    server = pytest.importorskip("moto.server", reason="moto is not installed")
+    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    running.start()
+    try:
+        host, port = running.get_host_and_port()
+        endpoint = f"http://{host}:{port}"
+        make_bucket(endpoint)
+        yield endpoint
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def moto_url(moto_endpoint: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The URL of a place in it that nobody else has; the environment says how to get there."""
+    for name, value in environ_of(moto_endpoint).items():
+        monkeypatch.setenv(name, value)
+    return f"s3://{BUCKET}/{os.urandom(8).hex()}"
 
 
 @pytest.fixture(scope="session")

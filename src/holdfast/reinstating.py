@@ -17,16 +17,23 @@ from typing import Final
 
 import msgspec
 
-from holdfast.blobs.disk import DiskBlobStore
+from holdfast.blobs.port import BUCKET_SCHEMES, BlobStore
 from holdfast.engine.backups import files
 from holdfast.engine.backups.reading import Backup
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import BackupDamaged, Damaged, Incompatible, InvalidValue, PathExists
+from holdfast.errors import (
+    BackupDamaged,
+    Damaged,
+    HoldfastError,
+    Incompatible,
+    InvalidValue,
+    PathExists,
+)
 from holdfast.model.erasures import Certificate
 from holdfast.model.upkeep import Reinstated
 from holdfast.progress import Progress, no_progress
 from holdfast.settings import CATALOG_NAME
-from holdfast.wiring import POSTGRES_SCHEMES, load_postgres, open_vault
+from holdfast.wiring import POSTGRES_SCHEMES, begin_store, load_postgres, open_blobs, open_vault
 
 _PLACES: Final = {
     "postgres": "Name a database: `holdfast reinstate BACKUP postgresql://… --objects PACKS`; "
@@ -55,30 +62,40 @@ def reinstate(
     text = os.fspath(location)
     is_database = text.startswith(POSTGRES_SCHEMES)
     if is_database and objects is None:
-        raise InvalidValue("a vault in a database needs objects=, a directory for its packs")
+        raise InvalidValue("a vault in a database needs objects=, a place for its packs")
     certificates = [_read_certificate(Path(each).expanduser()) for each in erased]
     source = Backup(Path(backup).expanduser())
     kind = "postgres" if is_database else "sqlite"
     if source.manifest.catalog.kind != kind:
         message = f"the backup is of a vault in {source.manifest.catalog.kind}, not in {kind}"
         raise Incompatible(message).with_hint(_PLACES[source.manifest.catalog.kind])
-    places = [Path(each).expanduser() for each in (objects,) if each is not None]
     if is_database:
         load_postgres().check_no_catalog(text)
     else:
-        places.append(Path(text).expanduser())
-    for place in places:
-        _check_empty(place)
+        _check_empty(Path(text).expanduser())
+    packs = None if objects is None else _place_of(objects)
     source.check(progress=progress)
     make = _make_in_database if is_database else _make_in_folder
-    packs = places[0] if objects is not None else None
     return make(source, text, packs, certificates, progress)
+
+
+def _place_of(objects: str | os.PathLike[str]) -> Path | str:
+    """Returns where packs go: a folder, or a bucket; raises `PathExists` if that is not empty."""
+    text = os.fspath(objects)
+    if not text.startswith(BUCKET_SCHEMES):
+        folder = Path(objects).expanduser()
+        _check_empty(folder)
+        return folder
+    blobs, _ = open_blobs(text)
+    if blobs.find_mark() is not None or next(blobs.iter_names(), None) is not None:
+        raise PathExists(text.encode())
+    return text
 
 
 def _make_in_folder(
     source: Backup,
     location: str,
-    objects: Path | None,
+    objects: Path | str | None,
     erased: Sequence[Certificate],
     progress: Progress,
 ) -> Reinstated:
@@ -86,11 +103,12 @@ def _make_in_folder(
         folder, publish = stack.enter_context(_prepared(Path(location).expanduser()))
         packs, publish_packs = folder / "packs", _nothing
         if objects is not None:
-            packs, publish_packs = stack.enter_context(_prepared(objects))
+            packs, publish_packs = stack.enter_context(_prepared_packs(objects))
         _put_packs(source, packs, progress)
         for file, data in source.beside():
             files.put(folder / file.path, data)
         files.copy(source.catalog, folder / CATALOG_NAME)
+        begin_store(folder, packs, vault=source.manifest.vault, is_apart=objects is not None)
         with open_vault(folder, objects=objects and packs) as vault:
             # The file is a copy, indexes and all: what is read from here on is found by new ones.
             vault.rebuild_indexes()
@@ -105,19 +123,20 @@ def _make_in_folder(
 def _make_in_database(
     source: Backup,
     location: str,
-    objects: Path | None,
+    objects: Path | str | None,
     erased: Sequence[Certificate],
     progress: Progress,
 ) -> Reinstated:
     postgres = load_postgres()
     assert objects is not None  # noqa: S101 - checked above
-    with _prepared(objects) as (packs, publish), ExitStack() as on_failure:
+    with _prepared_packs(objects) as (packs, publish), ExitStack() as on_failure:
         _put_packs(source, packs, progress)
         # Bytes first, name last: rows without their packs would be damage.
         publish()
         migrations = source.manifest.catalog.migrations
         postgres.load_catalog(location, str(source.catalog), migrations=migrations)
         on_failure.callback(postgres.drop_catalog, location)
+        begin_store(location, objects, vault=source.manifest.vault, is_apart=True)
         with open_vault(location, objects=objects) as vault:
             _erase_again(vault, erased)
             done = _prove(vault, source, location, progress)
@@ -126,8 +145,8 @@ def _make_in_database(
     return done
 
 
-def _put_packs(source: Backup, folder: Path, progress: Progress) -> None:
-    blobs = DiskBlobStore(folder)
+def _put_packs(source: Backup, place: Path | str, progress: Progress) -> None:
+    blobs, _ = open_blobs(place)
     for file, data in source.packs(progress=progress):
         blobs.put(file.name, data)
 
@@ -183,6 +202,27 @@ def _prove(vault: Holdfast, source: Backup, location: str, progress: Progress) -
         bytes=total,
         damage=tuple(lost),
     )
+
+
+@contextmanager
+def _prepared_packs(place: Path | str) -> Generator[tuple[Path | str, Callable[[], None]]]:
+    """Lends a place for packs; in a bucket it is the place itself, which is emptied on failure."""
+    if isinstance(place, Path):
+        with _prepared(place) as prepared:
+            yield prepared
+        return
+    blobs, _ = open_blobs(place)
+    with ExitStack() as on_failure:
+        on_failure.callback(_empty, blobs)
+        yield place, _nothing
+        on_failure.pop_all()
+
+
+def _empty(blobs: BlobStore) -> None:
+    """Removes all packs, as far as that can be done; what says whose they are stays."""
+    with suppress(HoldfastError):
+        for name, _ in [*blobs.iter_names()]:
+            blobs.delete(name)
 
 
 @contextmanager

@@ -9,7 +9,9 @@ and `SUDO_UID` say whether a command may leave a process behind, `XDG_RUNTIME_DI
 `DISPLAY` and `WAYLAND_DISPLAY` whether a browser can be opened. For clients of a server, those of
 `ClientSettings`; for agents that come over HTTP, `HOLDFAST_MCP_TOKEN`; `HOLDFAST_EXEC` and its like
 say whether commands are run, and how much one may take; for git backups, `HOLDFAST_SECRETS_KEY` and
-`HOLDFAST_GIT_CERTIFICATES`. `GIT_*` variables mean nothing here.
+`HOLDFAST_GIT_CERTIFICATES`. `HOLDFAST_CACHE`, `HOLDFAST_CACHE_BYTES` and `XDG_CACHE_HOME` say
+where, and how much, of a bucket is kept; what opens it (`AWS_*` and its like) is read by the
+bucket's own client. `GIT_*` variables mean nothing here.
 
 Everything is a function of the mapping that is passed in, so that a process that stays can
 answer for callers with environments of their own. Imports next to nothing: whoever has to know
@@ -161,11 +163,13 @@ def find_objects(
     """Returns where the packs of a vault are, if that is not beside its catalog.
 
     Those of a database lie where somebody says; else, if it is the one that the environment names,
-    where a server with that environment has them. None if nobody says.
+    where a server with that environment has them. None if nobody says. Those of a directory may be
+    in a bucket, if somebody says so of it.
     """
-    if not is_url(location):
-        return None
     given = named or environ.get(OBJECTS_URL)
+    if not is_url(location):
+        is_meant = named or (environ.get(DATA) and location == find_location(environ, directory))
+        return given if given and is_url(given) and is_meant else None
     if not given and location == environ.get(DATABASE_URL):
         data = environ.get(DATA) or user_vault(environ)
         given = None if is_url(data) else os.path.join(data, "packs")
@@ -237,7 +241,7 @@ def has_packs(location: str) -> bool:
 
 
 def is_url(location: str) -> bool:
-    """Says whether a location is no directory, but the URL of a database."""
+    """Says whether a location is no directory, but the URL of a database or of a bucket."""
     return "://" in location
 
 
@@ -417,6 +421,35 @@ def database_settings(environ: Mapping[str, str]) -> DatabaseSettings:
         connections=_number(DB_CONNECTIONS, said) if said else usual.connections,
         prepares=environ.get(DB_PREPARE) != "0",
     )
+
+
+class CacheSettings(NamedTuple):
+    """Where parts of a bucket are kept on this machine, and how many bytes of them."""
+
+    folder: str
+    max_bytes: int
+
+
+USUAL_CACHE_BYTES = 1 << 30
+"""A cache that holds less than what is used in turn is worse than none."""
+
+
+def cache_settings(
+    environ: Mapping[str, str], *, platform: str = sys.platform
+) -> CacheSettings | None:
+    """Returns what the environment says of the cache; None for none, `ValueError` for no number."""
+    said = environ.get("HOLDFAST_CACHE_BYTES") or str(USUAL_CACHE_BYTES)
+    if said == "0":
+        return None
+    most = _number("HOLDFAST_CACHE_BYTES", said)
+    named = environ.get("HOLDFAST_CACHE", "")
+    if named:
+        return CacheSettings(os.path.abspath(expand(named, environ)), most)
+    home = environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(home):
+        caches = os.path.join("Library", "Caches") if platform == "darwin" else ".cache"
+        home = os.path.join(expand("~", environ), caches)
+    return CacheSettings(os.path.join(home, "holdfast"), most)
 
 
 def secrets_key(environ: Mapping[str, str]) -> str | None:

@@ -2,13 +2,15 @@
 
 import errno
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Final, TypeVar
 
 from holdfast.blobs.disk import DiskBlobStore
+from holdfast.blobs.port import BUCKET_SCHEMES, BlobStore
 from holdfast.blobs.scattered import iter_scattered
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.sqlite import SqliteCatalog
@@ -17,6 +19,7 @@ from holdfast.engine.core.context import Clock, Context, system_clock
 from holdfast.engine.core.embedding import Embedder, EmbedFunction
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.core.linediff import Unify, unify
+from holdfast.engine.objects.stores import mark_store
 from holdfast.engine.planes.commanding import Commands
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
@@ -30,12 +33,16 @@ from holdfast.ids import IdMaker
 from holdfast.settings import (
     DatabaseSettings,
     ExecSettings,
+    cache_settings,
     database_settings,
     exec_settings,
     has_lost_catalog,
     has_packs,
     process_environ,
+    without_password,
 )
+
+T = TypeVar("T")
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
@@ -64,6 +71,8 @@ def open_vault(
 ) -> Holdfast:
     """Opens the vault in a directory, or in a PostgreSQL database with its packs elsewhere.
 
+    `objects` is a directory for packs, or a bucket, of which parts are kept where the environment
+    says.
     With `embed`, memories are found by their meaning, too. With `hands_texts`, the parts of states
     and turns are JSON text (`msgspec.Raw`), for somebody who sends them on. `unify` compares texts.
     Whether commands are run, and what they may take, says `commands`, and how a database is used
@@ -71,7 +80,7 @@ def open_vault(
     Secrets of others are encrypted with `secrets_key`; git remotes may be at `private_remotes`, and
     those over https are known by `git_certificates`, a file, in place of the system's.
     """
-    told = commands or get_commands(process_environ())
+    told = commands or said(exec_settings)
     text = os.fspath(location)
     folder = None if text.startswith(POSTGRES_SCHEMES) else _to_folder(text)
     if folder is not None and has_lost_catalog(str(folder)):
@@ -81,14 +90,15 @@ def open_vault(
             # A server with a database has packs there, and nothing else of a vault.
             lost.hint = f"{_IN_A_DATABASE} {lost.hint}"
         raise lost
-    packs = _to_folder(objects) if objects is not None else _packs_in(folder)
-    blobs = DiskBlobStore(packs)
-    if folder is None:
-        used = database or database_settings(process_environ())
-        catalog = _open_postgres(text, ids, used)
+    if objects is None:
+        objects, is_apart = _packs_in(folder), False
     else:
-        catalog = SqliteCatalog(folder, ids=ids)
-    folders = (packs,) if folder is None else (folder, packs)
+        objects, is_apart = os.fspath(objects), True
+    blobs, packs = open_blobs(objects)
+    catalog = (
+        _open_postgres(text, ids, database) if folder is None else SqliteCatalog(folder, ids=ids)
+    )
+    folders = (*(() if folder is None else (folder,)), *packs)
     context = Context.of(
         catalog,
         blobs,
@@ -108,13 +118,51 @@ def open_vault(
         # Git is started elsewhere.
         git_certificates=None if git_certificates is None else Path(git_certificates).absolute(),
     )
-    return Holdfast(context)
+    store = without_password(os.fspath(objects))
+    return Holdfast(context, store=store, is_apart=is_apart)
 
 
-def get_commands(environ: Mapping[str, str]) -> ExecSettings:
-    """Returns what the environment says of commands; raises `InvalidValue` for what is none."""
+def begin_store(
+    location: str | os.PathLike[str],
+    packs: str | os.PathLike[str],
+    *,
+    vault: str,
+    is_apart: bool,
+) -> None:
+    """Says whose packs a place has, which have just been put there, and tells the catalog."""
+    text = os.fspath(location)
+    is_database = text.startswith(POSTGRES_SCHEMES)
+    catalog = _open_postgres(text) if is_database else SqliteCatalog(_to_folder(text))
+    with closing(catalog):
+        mark_store(
+            catalog, open_blobs(packs)[0], vault=vault, now=system_clock(), is_apart=is_apart
+        )
+
+
+def open_blobs(place: str | os.PathLike[str]) -> tuple[BlobStore, tuple[Path, ...]]:
+    """Returns the blobs in a directory or a bucket, and the directories that are theirs."""
+    if not os.fspath(place).startswith(BUCKET_SCHEMES):
+        folder = _to_folder(place)
+        return DiskBlobStore(folder), (folder,)
     try:
-        return exec_settings(environ)
+        # Needed by those alone who have a bucket: `pip install holdfast[s3]`.
+        bucket = import_module("holdfast.blobs.bucket")
+    except ModuleNotFoundError as exc:
+        raise Incompatible("a bucket needs `pip install 'holdfast[s3]'`") from exc
+    blobs = bucket.open_bucket(os.fspath(place))
+    cache = said(cache_settings)
+    if cache is None:
+        return blobs, ()
+    from holdfast.blobs.cached import CachedBlobStore  # noqa: PLC0415 - as above
+
+    # What is kept of a vault is never captured into one.
+    return CachedBlobStore(blobs, cache.folder, max_bytes=cache.max_bytes), (Path(cache.folder),)
+
+
+def said(read: Callable[[Mapping[str, str]], T], environ: Mapping[str, str] | None = None) -> T:
+    """Returns what the environment says; raises `InvalidValue` for what makes no sense."""
+    try:
+        return read(process_environ() if environ is None else environ)
     except ValueError as exc:
         raise InvalidValue(str(exc)) from exc
 
@@ -152,7 +200,10 @@ def _to_folder(location: str | os.PathLike[str]) -> Path:
     text = os.fspath(location)
     if "://" in text:
         scheme = text.partition("://")[0]
-        message = f"{scheme}:// is not known: give a directory, or postgresql:// for the catalog"
+        message = (
+            f"{scheme}:// is not known: give a directory, or postgresql:// for the catalog, and "
+            "s3://, gs:// or az:// for packs"
+        )
         raise InvalidValue(message)
     folder = Path(text).expanduser()
     try:
@@ -166,15 +217,18 @@ def _to_folder(location: str | os.PathLike[str]) -> Path:
 
 def _packs_in(folder: Path | None) -> Path:
     if folder is None:
-        missing = InvalidValue("a vault in a database needs objects=, a directory for its packs")
+        missing = InvalidValue("a vault in a database needs objects=, a place for its packs")
         raise missing.with_hint(
-            "`--objects DIR` or HOLDFAST_OBJECTS_URL names it to commands, and HOLDFAST_DATA, if "
+            "`--objects PLACE` or HOLDFAST_OBJECTS_URL names it to commands, and HOLDFAST_DATA, if "
             "HOLDFAST_DATABASE_URL names the database, the directory that it is in."
         )
     return folder / "packs"
 
 
-def _open_postgres(url: str, ids: IdMaker | None, used: DatabaseSettings) -> Catalog:
+def _open_postgres(
+    url: str, ids: IdMaker | None = None, told: DatabaseSettings | None = None
+) -> Catalog:
+    used = told or said(database_settings)
     return load_postgres().PostgresCatalog(
         url,
         ids=ids,

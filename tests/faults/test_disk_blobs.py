@@ -129,9 +129,10 @@ class TestPowerCuts:
         assert fake.calls == [*making, *writing, *making, *writing]
         fake.calls.clear()
         blobs.put("pack-a", NEW)
-        assert fake.calls == writing
+        # Read, compared, and written once more: who asks again may not have heard of a sync.
+        assert fake.calls == ["open", "close", *writing]
 
-    @pytest.mark.parametrize("before", [None, OLD], ids=["new name", "replaced"])
+    @pytest.mark.parametrize("before", [None, NEW], ids=["new name", "again"])
     def test_a_power_cut_at_any_step_leaves_nothing_or_the_whole(
         self,
         tmp_path: Path,
@@ -182,7 +183,7 @@ class TestPowerCuts:
         self, tmp_path: Path, with_disk: Callable[[Disk], Disk]
     ) -> None:
         blobs = DiskBlobStore(tmp_path)
-        blobs.put("pack-a", OLD)
+        blobs.put("of-the-same-shard-a", OLD)
         fake = with_disk(Disk(dies_after=2))
         with pytest.raises(PowerCut):
             blobs.put("pack-a", NEW)

@@ -4,7 +4,8 @@ A blob is bytes under a name, written whole and never changed. `port.BlobStore` 
 every place promises, `tests/contract/test_blob_store.py` holds each of them to it. What the
 bytes mean is `holdfast.packs`, which this package does not know.
 
-Only the port is exported: adapters (`memory`, `disk`) are chosen in `holdfast.wiring`.
+Only the port is exported: adapters (`memory`, `disk`, `bucket`, and `cached` before the last) are
+chosen in `holdfast.wiring`.
 """
 
 from holdfast.blobs.port import BlobStore

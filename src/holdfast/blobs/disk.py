@@ -28,7 +28,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.blobs.port import check_name, is_blob_name, length_of_range
+from holdfast.blobs.port import MARK, check_name, is_blob_name, length_of_range, other_bytes
 from holdfast.errors import (
     PackDamaged,
     PackMissing,
@@ -61,6 +61,8 @@ class _Whole(NamedTuple):
 class DiskBlobStore:
     """A `BlobStore` of one file per blob, readable by the owner alone."""
 
+    is_remote = False
+
     def __init__(self, root: Path) -> None:
         """Opens the directory, making it (and what leads to it) durably if need be."""
         self._root = os.path.abspath(root)
@@ -81,9 +83,13 @@ class DiskBlobStore:
         temporary = f"{shard}/{name}.{os.urandom(8).hex()}.tmp"
         with _translated(f"blob {name}"):
             self._make_shard(shard)
+            path = f"{shard}/{name}.pack"
+            # A link that somebody has left there is replaced, and not followed.
+            if os.path.isfile(path) and not os.path.islink(path) and self.get(name) != data:
+                raise other_bytes(name)
             try:
                 _write_synced(temporary, data)
-                os.rename(temporary, f"{shard}/{name}.pack")
+                os.rename(temporary, path)
             except OSError:
                 # If the shard is what is gone, a second try makes it again.
                 self._durable_shards.discard(shard)
@@ -184,6 +190,44 @@ class DiskBlobStore:
         with _translated("the blob directory"):
             state = os.statvfs(self._root)
         return state.f_bavail * state.f_frsize
+
+    def find_mark(self) -> bytes | None:
+        """Returns what is in the file, or None without one."""
+        with _translated("the blob directory"):
+            try:
+                descriptor = os.open(f"{self._root}/{MARK}", _READ)
+            except FileNotFoundError:
+                return None
+            try:
+                return _read(descriptor, start=0, length=os.fstat(descriptor).st_size)
+            finally:
+                os.close(descriptor)
+
+    def put_mark(self, data: bytes, /) -> None:
+        """Makes the file, unless it is there."""
+        path = f"{self._root}/{MARK}"
+        temporary = f"{path}.{os.urandom(8).hex()}.tmp"
+        with _translated("the blob directory"):
+            _write_synced(temporary, data)
+            try:
+                # Not renamed: of two that do this at once, the second finds the first's.
+                os.link(temporary, path)
+            except FileExistsError:
+                pass
+            except OSError:
+                # A file system without second names: somebody who shares it has another.
+                if not os.path.lexists(path):
+                    os.rename(temporary, path)
+            finally:
+                _unlink(temporary)
+            _sync_directory(self._root)
+
+    def uncached(self) -> "DiskBlobStore":
+        """Returns itself: what caches there are, are the system's."""
+        return self
+
+    def forget(self, name: str | None = None, /) -> None:
+        """Has nothing to let go of."""
 
     def _shard(self, name: str) -> str:
         return f"{self._root}/{name[-2:]}"

@@ -6,21 +6,25 @@ survive and no room to run out of.
 
 from collections.abc import Iterator, Mapping
 
-from holdfast.blobs.port import check_name, length_of_range
+from holdfast.blobs.port import check_name, length_of_range, other_bytes
 from holdfast.errors import PackMissing
 
 
 class MemoryBlobStore:
     """A `BlobStore` in memory. Each method is one step on one dict, so threads are safe."""
 
+    is_remote = False
+
     def __init__(self) -> None:
         self._blobs: dict[str, bytes] = {}
+        self._mark: list[bytes] = []
 
     def put(self, name: str, data: bytes, /) -> None:
         """Stores the bytes under the name."""
         check_name(name)
         # A copy unless it is immutable already: what is stored may not change with a buffer.
-        self._blobs[name] = bytes(data)
+        if self._blobs.setdefault(name, bytes(data)) != data:
+            raise other_bytes(name)
 
     def get(self, name: str, /, *, start: int = 0, length: int | None = None) -> bytes:
         """Returns exactly the range that was asked for, or raises."""
@@ -50,6 +54,21 @@ class MemoryBlobStore:
     def free_bytes(self) -> int | None:
         """Returns None: how much memory is left is not ours to say."""
         return None
+
+    def find_mark(self) -> bytes | None:
+        """Returns what was said first."""
+        return self._mark[0] if self._mark else None
+
+    def put_mark(self, data: bytes, /) -> None:
+        """Adds what is said: the first is what counts."""
+        self._mark.append(bytes(data))
+
+    def uncached(self) -> "MemoryBlobStore":
+        """Returns itself: there is no cache."""
+        return self
+
+    def forget(self, name: str | None = None, /) -> None:
+        """Has nothing to let go of."""
 
     def _find(self, name: str) -> bytes:
         data = self._blobs.get(name)

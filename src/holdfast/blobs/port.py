@@ -1,4 +1,4 @@
-"""What a place for packs promises, and the two checks that every one of them makes.
+"""What a place for packs promises, and the checks that every one of them makes.
 
 The engine relies on exactly this: bytes first, name last. It puts a pack, and only when
 `put` has returned does it name the pack in the catalog; so whatever the catalog names must
@@ -9,9 +9,15 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
-from holdfast.errors import InvalidName, InvalidValue, PackDamaged
+from holdfast.errors import InvalidName, InvalidValue, PackDamaged, Unavailable
 
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+
+BUCKET_SCHEMES: Final = ("s3://", "gs://", "az://")
+"""How the URL of a bucket begins."""
+
+MARK: Final = "vault.json"
+"""What a place says about itself stands under this name, beside the shards."""
 
 
 class BlobStore(Protocol):
@@ -27,11 +33,18 @@ class BlobStore(Protocol):
     - A place that does not answer raises `Unavailable`; nothing of its own errors gets out.
     """
 
-    def put(self, name: str, data: bytes, /) -> None:
-        """Stores the bytes under the name; what was there before is replaced as a whole.
+    @property
+    def is_remote(self) -> bool:
+        """Whether a question is a request over a network: nobody asks while others wait for it."""
+        ...
 
-        Two puts of one name at once leave the bytes of one of them. (The engine never uses a
-        name twice.) Raises `StorageFull` when there is no room, and then has taken none.
+    def put(self, name: str, data: bytes, /) -> None:
+        """Stores the bytes under a name that is new.
+
+        Put again, the same bytes are there: whoever heard no answer may repeat it. Other bytes
+        under the name raise `Unavailable`, and what was there stays: names are random, so another
+        try has another one. Two that put different bytes at once leave the whole of one of them.
+        Raises `StorageFull` when there is no room, and then has taken none.
         """
         ...
 
@@ -39,7 +52,8 @@ class BlobStore(Protocol):
         """Returns `length` bytes from `start` on, or all up to the end.
 
         Raises `PackMissing` when there is no such blob, `PackDamaged` when it is shorter
-        than that, `InvalidValue` for a range that no blob could have.
+        than that, `InvalidValue` for a range that no blob could have. A range has a deadline, as
+        somebody waits for it: from a place that does not answer it is `Unavailable` within 10 s.
         """
         ...
 
@@ -51,7 +65,7 @@ class BlobStore(Protocol):
         """Returns which of these blobs have fewer bytes than expected, and how many they have.
 
         What is not there has none. A blob that was found whole may be believed to be so for a
-        minute, but not that it is there.
+        minute, but not that it is there. Many are asked for together.
         """
         ...
 
@@ -75,6 +89,25 @@ class BlobStore(Protocol):
         """Returns how much room is left, or None where that has no meaning."""
         ...
 
+    def find_mark(self) -> bytes | None:
+        """Returns what the place says about itself (`vault.json`), or None if it says nothing."""
+        ...
+
+    def put_mark(self, data: bytes, /) -> None:
+        """Has the place say this about itself, unless it says something already.
+
+        Raises `Incompatible` for a place that would let one writer overwrite another.
+        """
+        ...
+
+    def uncached(self) -> "BlobStore":
+        """Returns the same blobs, past every cache."""
+        ...
+
+    def forget(self, name: str | None = None, /) -> None:
+        """Lets go of what a cache has of a blob, or of all of them."""
+        ...
+
 
 def is_blob_name(name: str) -> bool:
     """Returns whether a blob can have this name."""
@@ -85,6 +118,12 @@ def check_name(name: str) -> None:
     """Raises `InvalidName` unless a blob can have this name."""
     if not is_blob_name(name):
         raise InvalidName("blob name", name, reason=f"it does not match {_NAME.pattern}")
+
+
+def other_bytes(name: str) -> Unavailable:
+    """Returns what a put raises whose name has other bytes."""
+    message = f"blob {name}: other bytes are there under this name, and stay"
+    return Unavailable(message).with_hint("Try again: it is given another name then.")
 
 
 def length_of_range(name: str, *, size: int, start: int, length: int | None) -> int:

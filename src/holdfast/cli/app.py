@@ -145,7 +145,7 @@ GLOBAL_OPTIONS: Final = """\
 options that every command understands:
   -C DIR         as if started in DIR
   --data DIR     the vault to use, instead of that of HOLDFAST_DATA
-  --objects DIR  where its packs are, if the vault is in a database
+  --objects DIR  where its packs are, if the vault is in a database: DIR, or a bucket
   --json         one JSON document instead of text
   -q, --quiet    say only what was asked for
   -v, --verbose  say more; with an error, where it came from
@@ -212,7 +212,11 @@ def add_global_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("options that every command understands")
     group.add_argument("-C", dest="directory", metavar="DIR", help="as if started in DIR")
     group.add_argument("--data", metavar="DIR", help="the vault to use")
-    group.add_argument("--objects", metavar="DIR", help="where the packs of a database's vault are")
+    group.add_argument(
+        "--objects",
+        metavar="DIR",
+        help="where the packs of a database's vault are: a directory, or s3://…",
+    )
     group.add_argument("--json", action="store_true", help="one JSON document instead of text")
     group.add_argument("-q", "--quiet", action="store_true", help="say only what was asked for")
     group.add_argument("-v", "--verbose", action="store_true", help="say more")

@@ -101,10 +101,12 @@ def served_place(console: Console) -> dict[str, str | None]:
     """Returns what the command line says of where a server's vault is, as its settings have it."""
     data, objects = console.data, console.objects
     is_database = data is not None and is_url(data)
+    if objects is not None and not is_url(objects):
+        objects = console.resolve(objects)
     return {
         "data": None if data is None or is_database else console.resolve(data),
         "database_url": data if is_database else None,
-        "objects_url": None if objects is None else console.resolve(objects),
+        "objects_url": objects,
     }
 
 

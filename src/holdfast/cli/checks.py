@@ -116,6 +116,8 @@ def is_read_only(location: str) -> bool:
 
 
 def _free_space(location: str) -> Check:
+    if is_url(location):
+        return Check("space", OK, "packs are in a bucket")
     folder = location
     while folder and not os.path.isdir(folder) and os.path.dirname(folder) != folder:
         folder = os.path.dirname(folder)  # The vault is not there yet: where it would be.

@@ -307,8 +307,9 @@ class OneVault(OwnVaults):
         self, directory: str, find_location: Callable[[], str], find_objects: FindObjects, /
     ) -> None:
         """Raises for what is not below that directory, or means another vault."""
-        del find_objects  # Who stays has a vault whose packs lie beside its catalog.
-        if os.path.commonpath((directory, self._directory)) != self._directory:
+        # Who stays has a vault whose packs lie beside its catalog.
+        is_apart = find_objects(self.location) is not None
+        if is_apart or os.path.commonpath((directory, self._directory)) != self._directory:
             raise self._refusal()
         self._check(find_location())
 

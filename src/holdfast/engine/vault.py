@@ -17,6 +17,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.core.rounds import find_lags
 from holdfast.engine.core.tenants import DEFAULT_TENANT, get_or_add
 from holdfast.engine.journal.anchors import anchor_all
+from holdfast.engine.objects.stores import check_store
 from holdfast.engine.planes.handle import check_name
 from holdfast.engine.sessions.lapsing import end_lapsed
 from holdfast.engine.tasks.schedules import run_due
@@ -43,12 +44,21 @@ from holdfast.progress import Progress, no_progress
 class Holdfast(TenantVault):
     """An open vault; by itself it is its default tenant."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(
+        self,
+        context: Context,
+        *,
+        store: str | None = None,
+        is_apart: bool = False,
+    ) -> None:
+        """Opens it; `store` is what the place of its packs is called: see `check_store`."""
         try:
             tenant = get_or_add(context, DEFAULT_TENANT, is_first=True)
             # Drawn at random when the vault was made: no other vault has it.
             super().__init__(replace(context, vault=tenant.public_id.removeprefix("ws-")), tenant)
             self._bearers = Bearers(self._context, TenantVault)
+            if store is not None:
+                check_store(self._context, store, is_apart=is_apart)
         except HoldfastError:
             context.catalog.close()
             raise

@@ -81,6 +81,7 @@
     │   ├── DirectoryMissing    an attached directory was deleted or moved
     │   ├── CatalogReplaced     other files lie where the catalog was opened
     │   ├── StorageReadOnly     the disk takes no writes
+    │   ├── StorageDenied       a bucket does not let us in
     │   ├── SandboxUnavailable  commands cannot be run here
     │   ├── Unreachable         a server does not answer
     │   ├── GitMissing          git, or ssh, is not installed
@@ -89,6 +90,7 @@
     └── Incompatible        this program and this vault do not fit: upgrade
         ├── VaultTooNew
         ├── VaultTooOld         export with the version that wrote it
+        ├── StoreMismatch       the packs are not where this process looks
         └── NotBuilt            a server that does not do this
 
 Families are what a caller can do next. Errors carry values, the class writes the
@@ -148,6 +150,7 @@ from holdfast.errors.families import (
     LimitExceeded,
     NotFound,
     OutcomeUnknown,
+    StoreMismatch,
     Unavailable,
     VaultTooNew,
     VaultTooOld,
@@ -196,7 +199,12 @@ from holdfast.errors.missing import (
     VersionNotFound,
     WebhookNotFound,
 )
-from holdfast.errors.unavailable import CatalogReplaced, SandboxUnavailable, StorageReadOnly
+from holdfast.errors.unavailable import (
+    CatalogReplaced,
+    SandboxUnavailable,
+    StorageDenied,
+    StorageReadOnly,
+)
 
 __all__ = [
     "AddOnly",
@@ -271,8 +279,10 @@ __all__ = [
     "SnapshotExpired",
     "SnapshotNotFound",
     "StateMoved",
+    "StorageDenied",
     "StorageFull",
     "StorageReadOnly",
+    "StoreMismatch",
     "TaskEnded",
     "TaskNotFound",
     "TaskRunning",

@@ -136,6 +136,20 @@ class VaultTooOld(Incompatible):
         self.found, self.known = found, known
 
 
+class StoreMismatch(Incompatible):
+    """The packs that the catalog names are not where this process was told to look."""
+
+    code = "store_mismatch"
+    hint = (
+        "Name the place that the vault's other servers use: HOLDFAST_OBJECTS_URL, or `--objects`. "
+        "All of them have to see the same packs."
+    )
+
+    def __init__(self, place: str, *, reason: str) -> None:
+        super().__init__(f"{place} is not where the packs of this vault are: {reason}")
+        self.place, self.reason = place, reason
+
+
 def shorten(text: bytes | str) -> str:
     """Returns a quoted, printable, bounded form of text that an attacker may have chosen."""
     if isinstance(text, bytes):

@@ -31,3 +31,17 @@ class SandboxUnavailable(Unavailable):
         "Install bubblewrap, and let this user make namespaces; `docs/howto/run-commands.md` "
         "says what is needed."
     )
+
+
+class StorageDenied(Unavailable):
+    """A bucket does not let us in: the keys are wrong, or do not open what is needed."""
+
+    code = "storage_denied"
+    hint = (
+        "Check the keys (AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY), the region and this machine's "
+        "clock; the keys have to let us list the bucket, and get, put and delete its objects."
+    )
+
+    def __init__(self, place: str, *, reason: str) -> None:
+        super().__init__(f"{place} refuses us: {reason}")
+        self.place, self.reason = place, reason

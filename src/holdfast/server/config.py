@@ -13,7 +13,7 @@ from holdfast import settings
 from holdfast.engine.core.limits import GIB, MIB
 from holdfast.engine.tenancy.outbox import RETRIES_S
 from holdfast.errors import InvalidValue
-from holdfast.wiring import POSTGRES_SCHEMES, get_commands
+from holdfast.wiring import POSTGRES_SCHEMES, said
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 7433
@@ -152,7 +152,7 @@ def configure(environ: Mapping[str, str], **flags: object) -> Config:
         for each in VARIABLES
         if environ.get(each.name)
     }
-    values["commands"] = get_commands(environ)
+    values["commands"] = said(settings.exec_settings, environ)
     config = Config(data=Path(folder), **{**values, **given})  # pyright: ignore[reportArgumentType] - checked below
     return _checked(config)
 

@@ -304,6 +304,11 @@ class FusedBlobStore:
         self._fuse = fuse
         self._tear = tear
 
+    @property
+    def is_remote(self) -> bool:
+        """Whether a question is a request."""
+        return self._inner.is_remote
+
     def put(self, name: str, data: bytes, /) -> None:
         """Stores the bytes under the name."""
         self._fuse.step("blobs.put")
@@ -347,6 +352,25 @@ class FusedBlobStore:
         """Returns how much room is left."""
         self._fuse.step("blobs.free_bytes")
         return self._inner.free_bytes()
+
+    def find_mark(self) -> bytes | None:
+        """Returns what the place says about itself."""
+        self._fuse.step("blobs.find_mark")
+        return self._inner.find_mark()
+
+    def put_mark(self, data: bytes, /) -> None:
+        """Has the place say this about itself."""
+        self._fuse.step("blobs.put_mark")
+        self._inner.put_mark(data)
+        self._fuse.step("blobs.put_mark unacknowledged")
+
+    def uncached(self) -> "FusedBlobStore":
+        """Returns the same, past every cache."""
+        return FusedBlobStore(self._inner.uncached(), self._fuse, tear=self._tear)
+
+    def forget(self, name: str | None = None, /) -> None:
+        """Lets go of what a cache has."""
+        self._inner.forget(name)
 
 
 def observe(context: Context) -> Observed:

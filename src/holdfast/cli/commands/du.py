@@ -99,7 +99,12 @@ def _largest(workspace: "holdfast.Workspace", *, most: int) -> "Sequence[holdfas
 
 
 def _sizes(folder: str) -> Iterator[int]:
-    """Yields the bytes of each file in a folder."""
+    """Yields the bytes of each file in a folder, or of each pack in a bucket."""
+    if is_url(folder):
+        from holdfast.wiring import open_blobs  # noqa: PLC0415 - for buckets alone
+
+        yield from (size for _, size in open_blobs(folder)[0].iter_names())
+        return
     for here, _, names in os.walk(folder):
         for name in names:
             try:

@@ -212,12 +212,14 @@ class Context:
         for cache in (*shown, self.counts):
             cache.clear()
         self.lately.clear()
+        self.blobs.forget()
 
     def without_caches(self) -> "Context":
-        """Returns the same parts with caches that keep nothing: every read goes to the disk."""
+        """Returns the same parts with caches that keep nothing: every read goes to the store."""
         none = ByteCache[Any, Any](0)
         return replace(
             self,
+            blobs=self.blobs.uncached(),
             nodes=none,
             blocks=none,
             roots=none,

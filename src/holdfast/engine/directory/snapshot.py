@@ -26,7 +26,7 @@ from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.filling import Filled, fill
 from holdfast.engine.directory.joining import IsTorn, nothing_torn
 from holdfast.engine.objects.stage import Stage, StagedObjects, Withdrawn
-from holdfast.engine.objects.trust import find_lost_packs
+from holdfast.engine.objects.trust import find_lost_lately
 from holdfast.engine.pending.fold import Folded
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.unit import carry_out
@@ -96,7 +96,7 @@ def keep(
     if is_torn is None:
         _check_whole(directory)
     # Files that are believed unread lie in packs: those have to be there.
-    directory.distrust(find_lost_packs(handle.context, handle.tenant_id))
+    directory.distrust(find_lost_lately(handle.context, handle.tenant_id))
 
     def attempt(stage: Stage) -> tuple[SnapshotInfo | None, Captured]:
         captured = directory.look(

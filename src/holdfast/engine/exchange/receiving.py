@@ -64,7 +64,7 @@ def missing(handle: Handle, object_ids: Sequence[ObjectId], *, is_shared: bool) 
             is_shared=is_shared,
         )
         found = reach.find(dict.fromkeys(object_ids))
-        lost = find_in_lost_packs(handle.context, transaction, handle.tenant_id, list(found))
+    lost = find_in_lost_packs(handle.context, handle.tenant_id, list(found))
     # The sender has the bytes in hand: what is known to be lost is asked for again.
     there = found.keys() - lost
     return [object_id for object_id in dict.fromkeys(object_ids) if object_id not in there]

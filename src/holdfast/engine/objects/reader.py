@@ -15,7 +15,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import Limits
 from holdfast.entries import DIRECTORY_TAG, tag_of
-from holdfast.errors import Damaged, ObjectMissing, PackDamaged, PackMissing
+from holdfast.errors import Damaged, ObjectDamaged, ObjectMissing, PackDamaged, PackMissing
 from holdfast.ids import ObjectId, TenantId
 from holdfast.model.basics import EMPTY_MAP, UNSTORED_ROOTS, Root
 from holdfast.packs import cut, read_block
@@ -131,12 +131,13 @@ class Objects:
                 blocks[found.pack, found.placement.block_offset].append(found)
         for same in blocks.values():
             try:
-                block = fetch_block(self._context, same[0])
+                block = fetch_block(self._context, same[0], is_afresh=True)
             except PackMissing:
                 for found in same:
                     # Which the collector may have moved since we looked; not what a cache has.
                     moved = self._relocated(found)
-                    cut(fetch_block(self._context, moved), moved.placement, pack=moved.pack)
+                    block = fetch_block(self._context, moved, is_afresh=True)
+                    cut(block, moved.placement, pack=moved.pack)
                 continue
             for found in same:
                 cut(block, found.placement, pack=found.pack)
@@ -205,8 +206,16 @@ class Objects:
             # One that is damaged in the cache may since have been repaired on the disk.
             with suppress(Damaged):
                 return cut(cached, located.placement, pack=located.pack)
-        block = fetch_block(self._context, located)
-        data = cut(block, located.placement, pack=located.pack)
+        try:
+            block = fetch_block(self._context, located)
+            data = cut(block, located.placement, pack=located.pack)
+        except (ObjectDamaged, PackDamaged):
+            if not self._context.blobs.is_remote:
+                raise
+            # What is kept of a bucket may be what is damaged: asked for once more, it is not.
+            self._context.blobs.forget(located.pack)
+            block = fetch_block(self._context, located)
+            data = cut(block, located.placement, pack=located.pack)
         self._context.blocks.put(key, block, size=len(block))
         return data
 
@@ -219,13 +228,15 @@ class Objects:
         return again
 
 
-def fetch_block(context: Context, located: Located) -> bytes:
-    """Returns the plain block that an object lies in, from where it is stored."""
+def fetch_block(context: Context, located: Located, *, is_afresh: bool = False) -> bytes:
+    """Returns the plain block that an object lies in, from where it is stored.
+
+    What a machine keeps of a bucket answers, too, unless the block has to be read `is_afresh`.
+    """
     placement, stored = located.placement, located.block
     if stored is None:
         if placement.block_offset < 0 or placement.block_size < 0:
             raise PackDamaged(located.pack, reason="the index points outside of it")
-        stored = context.blobs.get(
-            located.pack, start=placement.block_offset, length=placement.block_size
-        )
+        blobs = context.blobs.uncached() if is_afresh else context.blobs
+        stored = blobs.get(located.pack, start=placement.block_offset, length=placement.block_size)
     return read_block(stored, pack=located.pack)

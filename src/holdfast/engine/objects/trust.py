@@ -25,6 +25,9 @@ BATCH: Final = 1000
 LATELY: Final = timedelta(seconds=1)
 """How long packs that were all there are not looked at again, by those who only reuse them."""
 
+LATELY_REMOTE: Final = timedelta(minutes=10)
+"""The same where a look is a request, and blobs go by being deleted alone."""
+
 
 def find_unsound(
     context: Context,
@@ -52,7 +55,7 @@ def _differing(
 ) -> list[ObjectId]:
     """Returns which objects of one block are not what they should be."""
     try:
-        block = fetch_block(context, same[0])
+        block = fetch_block(context, same[0], is_afresh=True)
     except (Damaged, InvalidValue):
         return [found.placement.object_id for found in same]
     places = [found.placement for found in same]
@@ -65,20 +68,45 @@ def _differing(
 
 def find_lost_packs(context: Context, tenant_id: TenantId) -> list[str]:
     """Returns the packs that are not in the blob store, or too short: a look at each file."""
-    with context.catalog.ask() as transaction:
-        return [*_find_lost(context, transaction, tenant_id)]
+    return [*_find_lost(context, tenant_id)]
+
+
+def find_lost_lately(context: Context, tenant_id: TenantId) -> list[str]:
+    """Returns the same; none where a look is a request, and all were there a moment ago."""
+    if context.blobs.is_remote and is_whole_lately(context, tenant_id):
+        return []
+    lost = find_lost_packs(context, tenant_id)
+    if not lost:
+        context.looked[tenant_id] = context.clock()
+    return lost
 
 
 def find_in_lost_packs(
-    context: Context, transaction: Transaction, tenant_id: TenantId, object_ids: Sequence[ObjectId]
+    context: Context, tenant_id: TenantId, object_ids: Sequence[ObjectId]
 ) -> set[ObjectId]:
     """Returns which of these objects lie in packs that are lost."""
-    lost = _find_lost(context, transaction, tenant_id) if object_ids else {}
+    if not object_ids or (context.blobs.is_remote and is_whole_lately(context, tenant_id)):
+        return set()
+    lost = _find_lost(context, tenant_id)
     found: set[ObjectId] = set()
     for at in range(0, len(object_ids) if lost else 0, BATCH):
-        located = transaction.locate(tenant_id, object_ids[at : at + BATCH])
+        with context.catalog.ask() as transaction:
+            located = transaction.locate(tenant_id, object_ids[at : at + BATCH])
         found.update(object_id for object_id, place in located.items() if _is_in(lost, place))
     return found
+
+
+def is_whole_lately(context: Context, tenant_id: TenantId) -> bool:
+    """Says whether all packs of a tenant were seen to be there a moment ago."""
+    looked = context.looked.get(tenant_id)
+    lately = LATELY_REMOTE if context.blobs.is_remote else LATELY
+    return looked is not None and timedelta(0) <= context.clock() - looked < lately
+
+
+def look_ahead(context: Context, tenant_id: TenantId) -> None:
+    """Looks whether all packs are there, where that is a request: before a transaction begins."""
+    if context.blobs.is_remote:
+        find_lost_lately(context, tenant_id)
 
 
 def check_packs(
@@ -89,10 +117,10 @@ def check_packs(
     Whether any is lost is looked at once in a while; only then is the root followed. Of a pack
     without a file it is `PackMissing`: outside of the lock, the collector may have been faster.
     """
-    now, looked = context.clock(), context.looked.get(tenant_id)
-    if looked is not None and timedelta(0) <= now - looked < LATELY:
+    if is_whole_lately(context, tenant_id):
         return
-    lost = _find_lost(context, transaction, tenant_id)
+    now = context.clock()
+    lost = context.blobs.find_short(_named(transaction, tenant_id))
     if not lost:
         context.looked[tenant_id] = now
         return
@@ -104,13 +132,33 @@ def check_packs(
                 raise PackDamaged(found.pack, reason="it is too short")
 
 
-def _find_lost(context: Context, transaction: Transaction, tenant_id: TenantId) -> dict[str, int]:
+def check_long_enough(context: Context, tenant_id: TenantId, ends: Mapping[str, int]) -> None:
+    """Raises `Damaged` if a pack is not there, or ends before what it should hold."""
+    if context.blobs.is_remote and is_whole_lately(context, tenant_id):
+        return
+    for pack in context.blobs.find_short(ends):
+        context.blobs.size(pack)  # Raises where there is none.
+        raise PackDamaged(pack, reason="it is shorter than what it should hold")
+
+
+def _find_lost(context: Context, tenant_id: TenantId) -> dict[str, int]:
     """Returns the packs that are not as long as they should be, with how long they are."""
+    with context.catalog.ask() as transaction:
+        wanted = _named(transaction, tenant_id)
+    # Asked when the transaction has ended: of a bucket it is requests.
+    lost = context.blobs.find_short(wanted)
+    if not lost:
+        return lost
+    # One that a collection has let go of meanwhile is not lost.
+    with context.catalog.ask() as transaction:
+        named = _named(transaction, tenant_id)
+    return {name: size for name, size in lost.items() if name in named}
+
+
+def _named(transaction: Transaction, tenant_id: TenantId) -> dict[str, int]:
+    """Returns the packs that have to be there, with how long they are."""
     packs = transaction.iter_packs(tenant_id)
-    wanted: dict[str, int] = {
-        pack.name: pack.size_bytes for pack in packs if pack.is_stored and not pack.is_inline
-    }
-    return context.blobs.find_short(wanted)
+    return {pack.name: pack.size_bytes for pack in packs if pack.is_stored and not pack.is_inline}
 
 
 def _is_in(lost: Mapping[str, int], found: Located) -> bool:

@@ -30,6 +30,7 @@ from holdfast.engine.journal.actions import place_of, places_of, trace_of
 from holdfast.engine.journal.chain import append, new_id
 from holdfast.engine.objects import reachable as marking
 from holdfast.engine.objects.stage import Stage, StagedObjects, Withdrawn
+from holdfast.engine.objects.trust import look_ahead
 from holdfast.engine.pending.fold import Folded, StandIn, fold, lacking_at
 from holdfast.engine.planes.attached import Moving
 from holdfast.engine.planes.handle import Handle, dated, term_of
@@ -121,6 +122,7 @@ def advance(
     `creates` one, raises `NamespaceNotFound` if there is no head to move. `ahead` is a batch of the
     caller's unit that was sealed before, and is named in the same transaction.
     """
+    look_ahead(handle.context, handle.tenant_id)
     moving = _Moving(handle, plan, expected, creates, stand_in, ahead)
     return carry_out(handle, moving.beside_others, last=moving.under_lock)
 
@@ -498,6 +500,5 @@ def _is_held(handle: Handle, transaction: Transaction, folded: Folded) -> bool:
         snapshot = newest[0]
     if snapshot.root != head.root or snapshot.deleted_at is not None:
         return False
-    context = handle.context
-    term = term_of(context, head, snapshot)
+    term = term_of(context := handle.context, head, snapshot)
     return term is None or term > context.clock() + context.limits.grace

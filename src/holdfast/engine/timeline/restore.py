@@ -37,6 +37,7 @@ from holdfast.engine.files.fitting import (
 )
 from holdfast.engine.objects.content import content_refs
 from holdfast.engine.objects.stage import Stage, StagedObjects
+from holdfast.engine.objects.trust import check_long_enough
 from holdfast.engine.pending.fold import Folded, fold, lacking_at
 from holdfast.engine.planes.attached import Shows
 from holdfast.engine.planes.handle import Handle, as_it_is, looking_at
@@ -46,7 +47,7 @@ from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_chan
 from holdfast.engine.timeline.head import Move, advance, replacing
 from holdfast.engine.timeline.selection import EVERYTHING, Selection, Selects, is_pattern
 from holdfast.entries import blobs_of
-from holdfast.errors import Damaged, InTheWay, NameNotFound, ObjectMissing, PackDamaged
+from holdfast.errors import Damaged, InTheWay, NameNotFound, ObjectMissing
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, UNSTORED_ROOTS, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model.changes import Change, Changes, Restored
@@ -371,9 +372,7 @@ def _check_present(handle: Handle, transaction: Transaction, wanted: Sequence[Ob
         if found.block is None:
             end = found.placement.block_offset + found.placement.block_size
             ends[found.pack] = max(end, ends.get(found.pack, 0))
-    for pack, end in ends.items():
-        if handle.context.blobs.size(pack) < end:
-            raise PackDamaged(pack, reason="it is shorter than what it should hold")
+    check_long_enough(handle.context, handle.tenant_id, ends)
 
 
 def _answer(

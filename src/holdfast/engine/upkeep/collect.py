@@ -406,8 +406,10 @@ class _Packer:
     def _index(self, pack: PackRow) -> list[Placement]:
         if pack.is_inline:
             return parse_index(self._read(pack), pack=pack.name)
+        # Once a day of every pack: what a machine keeps of a bucket is for those who read files.
+        blobs = self._context.blobs.uncached()
         return read_index(
-            lambda start, length: self._context.blobs.get(pack.name, start=start, length=length),
+            lambda start, length: blobs.get(pack.name, start=start, length=length),
             size=pack.size_bytes,
             pack=pack.name,
         )
