@@ -35,6 +35,7 @@
     │   ├── HeadMoved
     │   ├── OthersChanged       a task is not taken back: others changed the same since
     │   ├── StateMoved          a session has another version than expected
+    │   ├── ConversationMoved   a session has another number of turns than expected
     │   ├── SessionExists
     │   ├── EntityExists
     │   ├── TaskEnded           a task that has ended otherwise already
@@ -105,6 +106,7 @@ from holdfast.errors.conflicts import (
     AlreadyAttached,
     Busy,
     ContentMissing,
+    ConversationMoved,
     DirectoryRefused,
     DirectoryReplaced,
     DriftFound,
@@ -203,6 +205,7 @@ __all__ = [
     "CatalogReplaced",
     "Conflict",
     "ContentMissing",
+    "ConversationMoved",
     "Damaged",
     "Denied",
     "DirectoryMissing",
