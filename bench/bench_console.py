@@ -17,7 +17,8 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+
+from playwright.sync_api import Page, sync_playwright
 
 import holdfast
 from holdfast.testing.servers import running_server
@@ -55,7 +56,7 @@ def fill(vault: Path, files: int) -> None:
         agent.snapshot("all of them")
 
 
-def open_folder(page: Any, turn: int) -> float:
+def open_folder(page: Page, turn: int) -> float:
     folder = "many" if turn % 2 else f"folder-{turn:03}"
     link = f".links a[href$='path={folder}%2F']"
     page.locator(link).wait_for()
@@ -63,7 +64,7 @@ def open_folder(page: Any, turn: int) -> float:
     return page.evaluate(WAIT % {"act": f"document.querySelector(`{link}`).click()", "row": row})
 
 
-def find_file(page: Any, turn: int) -> float:
+def find_file(page: Page, turn: int) -> float:
     page.locator(".links a").first.wait_for()
     text = f"{turn * 37:06}"
     act = f"""const box = document.querySelector(".walk-head input");
@@ -73,7 +74,7 @@ def find_file(page: Any, turn: int) -> float:
     return page.evaluate(WAIT % {"act": act, "row": row})
 
 
-CASES: dict[str, tuple[Callable[[Any, int], float], float]] = {
+CASES: dict[str, tuple[Callable[[Page, int], float], float]] = {
     "open a folder": (open_folder, OPENED_S),
     "find by name": (find_file, FOUND_S),
 }
@@ -81,8 +82,6 @@ CASES: dict[str, tuple[Callable[[Any, int], float], float]] = {
 
 def measure(home: str, link: str, rounds: int) -> dict[str, list[float]]:
     """Returns the seconds that each case took, round by round."""
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only who measures it has it
-
     taken: dict[str, list[float]] = {name: [] for name in CASES}
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(

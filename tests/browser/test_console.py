@@ -184,7 +184,8 @@ def test_rows_stand_in_the_lane_of_what_is_true_now(
           const chips = (row) => [...document.querySelectorAll(`#row-${row.snapshot_id} .chip`)]
             .map((chip) => chip.textContent.trim());
           return layOut(rows, { position, isWhole: true }).map(
-            ({ row, shape, lane, isTrue }) => [titleOf(row, find), shape, lane, isTrue, chips(row)]);
+            ({ row, shape, lane, isTrue }) =>
+              [titleOf(row, find), shape, lane, isTrue, chips(row)]);
         }"""
     )
     assert rows == [

@@ -1,4 +1,4 @@
-"""A person sees to the copy of a namespace in git: sets it up, pushes, and hears what went wrong."""
+"""A person sees to the copy of a namespace in git: sets it up, pushes, hears what went wrong."""
 
 import re
 import subprocess

@@ -169,9 +169,7 @@ def test_each_key_shows_what_it_opens_and_says_what_it_does_not(
     come_in(boss_visit, server.admin_key)
     boss_visit.page.get_by_role("link", name="bob").first.wait_for()
     boss_visit.move("n/bob/timeline")
-    boss_visit.page.get_by_role(
-        "heading", name="An operator’s key does not open a namespace"
-    ).wait_for()
+    boss_visit.page.get_by_role("heading", name="key does not open a namespace").wait_for()
     # Both: all of it.
     visit.open("n", "bob", "timeline")
     visit.row("of bob").wait_for()
