@@ -1639,6 +1639,11 @@ BAD_SESSIONS = [
     ),
     (errors.StateMoved, {}, lambda a: a.sessions.replace_state("s", {}, expected_version=5)),
     (errors.StateMoved, {}, lambda a: a.sessions.rollback("s", 0, expected_version=5)),
+    (
+        errors.ConversationMoved,
+        {"session_id": "s", "expected": 3, "actual": 0},
+        lambda a: a.sessions.rollback("s", 0, expected_turns=3),
+    ),
     (errors.InvalidName, {}, lambda a: a.sessions.create("x", session_id="a/b")),
     (errors.InvalidValue, {}, lambda a: a.sessions.create("x", ttl_seconds=0)),
     (errors.InvalidValue, {}, lambda a: a.sessions.list_turns("s", order="sideways")),

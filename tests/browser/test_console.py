@@ -1,8 +1,12 @@
 """A person at the console: looks, goes back, undoes; and whoever would like to mislead them."""
 
+import io
+import os
 import re
+import tarfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -126,6 +130,8 @@ def test_what_an_agent_does_shows_within_a_second_and_the_choice_stays(
         agent.snapshot(f"live {number}")
         visit.row(f"live {number}").wait_for(timeout=PATIENCE_MS)
         took.append(time.monotonic() - began)
+    agent.undo()
+    visit.row("Undid").wait_for(timeout=PATIENCE_MS)
     assert min(took) < LIVE_S, took
     assert set(page.evaluate("window.links")) == {"live"}
     expect(visit.row("moment 42")).to_have_attribute("aria-selected", "true")
@@ -157,9 +163,15 @@ def test_rows_stand_in_the_lane_of_what_is_true_now(
     agent.snapshot("third")
     agent.files.write("b", "2")
     agent.undo()
+    agent.redo()
+    agent.undo()
     with failing(agent, "bad", rollback_on_failure=True):
         agent.files.write("c", "1")
-    agent.fork(f"{agent.name}-other")
+    agent.restore(first, paths=["b"])
+    fork = agent.fork(f"{agent.name}-other")
+    fork.files.write("d", "1")
+    fork.snapshot("aside")
+    agent.merge(fork.name)
     visit.open("n", agent.name, "timeline")
     visit.row("first").wait_for()
     rows = visit.page.evaluate(
@@ -169,19 +181,25 @@ def test_rows_stand_in_the_lane_of_what_is_true_now(
           const { layOut, titleOf } = await import(main.replace("main.js", "graph.js"));
           const { rows, position } = timeline.value;
           const find = (id) => rows.find((row) => row.snapshot_id === id);
+          const chips = (row) => [...document.querySelectorAll(`#row-${row.snapshot_id} .chip`)]
+            .map((chip) => chip.textContent.trim());
           return layOut(rows, { position, isWhole: true }).map(
-            ({ row, shape, lane, isTrue, kept }) =>
-              [titleOf(row, find), shape, lane, isTrue, kept !== null]);
+            ({ row, shape, lane, isTrue }) =>
+              [titleOf(row, find), shape, lane, isTrue, chips(row)]);
         }"""
     )
     assert rows == [
-        ["Went back to #4 · “bad” failed", "arrow", 0, True, False],
-        ["bad", "cross", 1, False, False],
-        ["Undid the last change", "arrow", 2, False, True],
-        ["third", "ring", 0, True, False],
-        ["Went back to #1", "arrow", 0, True, False],
-        ["second", "ring", 1, False, False],
-        ["first", "ring", 0, True, False],
+        [f"Merged {fork.name}", "diamond", 0, True, []],
+        ["Brought back part of #1", "arrow", 0, True, ["1 fork"]],
+        ["Went back to #4 · “bad” failed", "arrow", 0, True, []],
+        ["bad", "cross", 1, False, ["failed", "taken back"]],
+        ["Undid the last change", "arrow", 2, False, ["kept #5"]],
+        ["Redid what was undone", "arrow", 2, False, []],
+        ["Undid the last change", "arrow", 2, False, ["kept #5"]],
+        ["third", "ring", 0, True, []],
+        ["Went back to #1", "arrow", 0, True, []],
+        ["second", "ring", 1, False, ["taken back"]],
+        ["first", "ring", 0, True, []],
     ]
 
 
@@ -297,6 +315,42 @@ def test_exactly_what_is_ticked_comes_back(visit: Any, agent: Any) -> None:
         name: f"old {name}".encode() if name in chosen else b"new" for name in ODD
     }
     expect(visit.row("Brought back part of #1")).to_be_visible()
+
+
+NO_TEXT = (b"caf\xe9.txt", b"caf\xe8.txt")
+
+
+def test_one_of_two_names_that_are_no_text_comes_back_while_a_task_runs(
+    visit: Any, agent: Any, tmp_path: Path
+) -> None:
+    def put(content: bytes) -> None:
+        with tarfile.open(tmp_path / "in.tar", "w", errors="surrogateescape") as archive:
+            for name in NO_TEXT:
+                member = tarfile.TarInfo(os.fsdecode(name))
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content))
+        agent.import_files(tmp_path / "in.tar")
+
+    put(b"old")
+    target = agent.snapshot("odd")
+    put(b"new")
+    task = agent.tasks.start("Mend <i>")
+    page = visit.page
+    visit.open("n", agent.name, "goback", target.id)
+    expect(page.get_by_text("A task is running.")).to_be_visible()
+    page.get_by_role("checkbox", name=re.compile("^Files")).uncheck()
+    page.get_by_role("checkbox", name=re.compile("changed: caf")).last.check()
+    page.get_by_role("button", name="Go back", exact=False).click()
+    expect(page.get_by_role("status").filter(has_text="1 change, verified.")).to_be_visible()
+    agent.export_files(tmp_path / "out.tar")
+    with tarfile.open(tmp_path / "out.tar", errors="surrogateescape") as archive:
+        held = {
+            os.fsencode(each.name.removeprefix("./")): read.read()
+            for each in archive
+            if (read := archive.extractfile(each)) is not None
+        }
+    assert held == {NO_TEXT[0]: b"old", NO_TEXT[1]: b"new"}  # Listed in the order of their bytes.
+    agent.tasks.complete(task.id)
 
 
 def test_what_is_not_listed_goes_with_the_box_of_its_plane(visit: Any, agent: Any) -> None:

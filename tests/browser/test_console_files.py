@@ -21,6 +21,8 @@ WIDTHS = {
     "narrowest": {"width": 320, "height": 640},
 }
 MOST_ELEMENTS = 3_000
+LONG = 6_000
+ONE_LINE = 48 << 20
 
 
 def picture() -> bytes:
@@ -139,6 +141,86 @@ def test_the_bytes_of_a_file_say_how_it_is_shown(visit: Any, agent: Any) -> None
     page.get_by_label("Find files by name").fill("0777")
     expect(page.get_by_role("link", name="many/0777.txt")).to_be_visible()
     assert page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
+
+
+def test_each_change_is_shown_as_what_it_is(visit: Any, agent: Any) -> None:
+    words = [f"line {n} of many\n" for n in range(40)]
+    long = [f"{n}\n" for n in range(LONG)]
+    agent.files.write("words.txt", "".join(words))
+    agent.files.write("long.txt", "".join(long))
+    agent.files.write("real.png", picture())
+    agent.files.write("prog", b"\x7fELF" + bytes(100))
+    first = agent.snapshot("before")
+    agent.files.write("words.txt", "".join(words).replace("line 7 of", "line 7 among"))
+    agent.files.write("long.txt", "".join(f"x{each}" for each in long))
+    agent.files.write("real.png", picture() + b"\0")
+    agent.files.write("prog", b"\x7fELF" + bytes(99))
+    agent.files.write("bidi.py", "if access == '\u202euser':\n")
+    agent.files.write("line.txt", b"x" * ONE_LINE)
+    page = visit.page
+    visit.open("n", agent.name, "compare", f"{first.id}...now")
+    lines = page.get_by_label("What changed")
+
+    def show(name: str) -> Any:
+        lines.get_by_role("button", name=re.compile(re.escape(name))).click()
+        return page.get_by_label(f"Changes of {name}")
+
+    shown = show("words.txt")
+    expect(shown.locator("del")).to_have_text("line 7 of many\n")
+    expect(shown.locator("ins")).to_have_text("line 7 among many\n")
+    expect(shown.locator("del .word")).to_have_text("of")
+    expect(shown.locator("ins .word")).to_have_text("among")
+    page.keyboard.press("v")
+    sides = page.get_by_label("Changes of words.txt, side by side").locator(".side")
+    expect(sides.nth(0).locator("del")).to_have_text("line 7 of many\n")
+    expect(sides.nth(1).locator("ins")).to_have_text("line 7 among many\n")
+    page.keyboard.press("v")
+    # Of very many lines the first, then all of them, of which those in sight are there.
+    expect(show("long.txt").locator("del").first).to_be_visible()
+    page.get_by_role("button", name="Show all").click()
+    expect(page.get_by_text("The first 200 of")).to_have_count(0)
+    assert page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
+    show("real.png")
+    for when in ("before", "after"):
+        drawn = page.get_by_role("img", name=f"real.png {when}")
+        assert drawn.evaluate("i => i.decode().then(() => i.width)")
+    show("prog")
+    expect(page.locator(".facts-box")).to_contain_text("104 B → 103 B")
+    expect(show("bidi.py")).to_contain_text("U+202E")
+    expect(page.get_by_text("some that turn text around")).to_be_visible()
+    show("line.txt")
+    expect(page.locator(".facts-box")).to_contain_text("was not there → 48 MB")
+    expect(page.get_by_role("button", name="Load anyway")).to_have_count(0)
+
+
+def test_a_moment_is_found_by_words_actor_kind_and_path(
+    visit: Any, agent: Any, server: Server
+) -> None:
+    agent.files.write("src/cart.py", "1")
+    first = agent.snapshot("the first of all")
+    with holdfast.AdminClient(server.admin_key, url=server.url) as boss:
+        mira = boss.create_key("Mira", namespace=agent.name)
+    with holdfast.Client(mira.api_key, url=server.url) as other:
+        other.files.write("notes.md", "1")
+        other.snapshot("what Mira did")
+    agent.files.write("src/cart.py", "2")
+    agent.snapshot("another cart")
+    agent.restore(first)
+    visit.open("n", agent.name, "timeline")
+    page = visit.page
+    rows = page.get_by_label("What was found").get_by_role("option").locator(".title")
+    box = page.get_by_role("searchbox", name="Search the timeline")
+    for typed, found in [
+        ("first of", ["the first of all"]),
+        ("actor:Mira", ["what Mira did"]),
+        ("kind:restore", ["Went back to #1"]),
+        ("path:src/cart.py", ["Went back to #1", "another cart", "the first of all"]),
+        ("path:src/cart.py another", ["another cart"]),
+        ("nothing is called so", []),
+    ]:
+        box.fill(typed)
+        expect(page.get_by_role("status").filter(has_text=f"{len(found)} found")).to_be_visible()
+        expect(rows).to_have_text(found)
 
 
 def test_one_key_of_the_store_comes_back(visit: Any, agent: Any) -> None:

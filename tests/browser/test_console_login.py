@@ -1,5 +1,6 @@
-"""Signing a program in, by a person in a browser who sees who asks for what."""
+"""Who is let in, and how far: programs, by a person who sees who asks; people, by their keys."""
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -8,6 +9,9 @@ import pytest
 
 import holdfast
 from holdfast.testing.servers import Server
+
+SAID_S = 15
+"""Within which a page says that its key is no longer valid."""
 
 HOSTILE = "<img src=x onerror=alert(1)> \u202egnp.exe " + "w" * 300
 
@@ -72,6 +76,21 @@ def test_a_code_is_typed_refused_and_over(http: Any, visit: Any) -> None:
     page.get_by_text("No program that waits shows this code").wait_for()
 
 
+def test_a_second_link_in_an_open_tab_is_what_is_decided_on(http: Any, visit: Any) -> None:
+    first, second, page = start(http, "the first"), start(http, "the second"), visit.page
+    page.goto(first["verification_uri_complete"])
+    page.get_by_text(first["user_code"]).wait_for()
+    page.goto(second["verification_uri_complete"])  # The same page: nothing is loaded anew.
+    page.get_by_text(second["user_code"]).wait_for()
+    assert "the second" in page.locator(".facts-list").inner_text()
+    assert "#" not in page.url
+    page.get_by_role("button", name="Refuse").click()
+    page.get_by_text("Refused.").wait_for()
+    page.goto(first["verification_uri_complete"])
+    page.get_by_text(first["user_code"]).wait_for()
+    assert [poll(http, each)["status"] for each in (first, second)] == ["pending", "denied"]
+
+
 def test_it_takes_an_operators_key_which_can_be_added_there(
     server: Server, http: Any, visits: Callable[..., Any]
 ) -> None:
@@ -102,3 +121,110 @@ def test_the_page_is_for_everybody(http: Any, visits: Callable[..., Any], signed
             found[theme, width, "decide"] = visit.violations()
             assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
     assert {where: each for where, each in found.items() if each} == {}
+
+
+# People
+
+
+def come_in(visit: Any, key: str, *place: str) -> None:
+    visit.open(*place)
+    visit.page.get_by_label("API key").fill(key)
+    visit.page.get_by_role("button", name="Sign in").click()
+
+
+def test_a_key_that_is_revoked_elsewhere_ends_the_page_that_stands_on_it(
+    server: Server, visits: Callable[..., Any]
+) -> None:
+    visit = visits()
+    with holdfast.AdminClient(server.admin_key, url=server.url) as boss:
+        made = boss.create_key("brief", namespace="alice")
+        come_in(visit, made.api_key, "n", "alice", "timeline")
+        visit.page.get_by_role("status").filter(has_text="Live").first.wait_for()
+        began = time.monotonic()
+        boss.revoke_key(made.id)
+        visit.page.get_by_text("You were signed out: the key is no longer valid").wait_for()
+    assert time.monotonic() - began < SAID_S
+
+
+def test_each_key_shows_what_it_opens_and_says_what_it_does_not(
+    server: Server, visits: Callable[..., Any], visit: Any
+) -> None:
+    for name in ("alice", "bob"):
+        with holdfast.Client(server.api_key, url=server.url, namespace=name) as agent:
+            agent.snapshot(f"of {name}")
+    with holdfast.AdminClient(server.admin_key, url=server.url) as boss:
+        locked = boss.create_key("locked", namespace="alice").api_key
+    # One that is for a namespace: that, and nothing else.
+    one = visits()
+    come_in(one, locked)
+    one.row("of alice").wait_for()
+    rail = one.page.get_by_role("navigation", name="Namespaces")
+    assert "bob" not in rail.inner_text()
+    one.move("n/bob/timeline")
+    one.page.get_by_role("alert").filter(has_text="this key is for another namespace").wait_for()
+    one.move("operations/keys")
+    one.page.get_by_role("heading", name="This is for operators").wait_for()
+    # An operator's: all namespaces in numbers, and none of them from inside.
+    boss_visit = visits()
+    come_in(boss_visit, server.admin_key)
+    boss_visit.page.get_by_role("link", name="bob").first.wait_for()
+    boss_visit.move("n/bob/timeline")
+    boss_visit.page.get_by_role("heading", name="key does not open a namespace").wait_for()
+    # Both: all of it.
+    visit.open("n", "bob", "timeline")
+    visit.row("of bob").wait_for()
+    visit.move("operations/keys")
+    visit.page.get_by_role("row").filter(has_text="locked").first.wait_for()
+
+
+ELSEWHERE = "http://127.0.0.1:9"
+"""Another port of the same host, for which a browser has the same cookies."""
+
+EVIL = "<script>document.title = 'ran'</script>"
+ATTACK = """
+<form action="{url}/v1/workspaces/me/keys" method="post" enctype="text/plain" target="one">
+<input name='{{"name": "' value='", "admin": true}}'></form>
+<iframe name="one"></iframe><iframe name="two" src="{url}/console/n/attacked/timeline"></iframe>
+<script>
+document.forms[0].submit();
+const ask = (path, how) => fetch("{url}" + path, {{ credentials: "include", ...how }})
+  .then((answer) => answer.text()).catch(() => "refused");
+const headers = {{ "X-Namespace": "attacked", "X-Holdfast-Console": "1" }};
+Promise.all([
+  ask("/v1/timeline?in=attacked"),
+  ask("/v1/timeline?in=attacked", {{ mode: "no-cors" }}),
+  ask("/v1/undo", {{ method: "POST", mode: "no-cors", body: "{{}}" }}),
+  ask("/v1/undo", {{ method: "POST", headers, body: "{{}}" }}),
+  ask("/console/session?everywhere=true", {{ method: "DELETE", headers }}),
+]).then((said) => (window.said = said));
+</script>
+"""
+
+
+def test_another_page_gets_nothing_by_ones_cookie(
+    server: Server, chromium: Any, signed_in: Any, visit: Any
+) -> None:
+    with holdfast.Client(server.api_key, url=server.url, namespace="attacked") as agent:
+        agent.files.write("evil.html", EVIL)
+        agent.snapshot("secret")
+    context = chromium.new_context(storage_state=signed_in)
+    page = context.new_page()
+    evil = ATTACK.format(url=server.url)
+    page.route(f"{ELSEWHERE}/*", lambda route: route.fulfill(body=evil, content_type="text/html"))
+    with page.expect_event("framenavigated", lambda frame: frame.name == "one"):
+        page.goto(f"{ELSEWHERE}/")
+    page.wait_for_function("window.said")
+    assert "secret" not in str(page.evaluate("window.said"))
+    assert [frame.url for frame in page.frames if "/console/" in frame.url] == []
+    context.close()
+    visit.open("n", "attacked", "timeline")
+    visit.row("secret").wait_for()
+    # What an agent has stored is no page of ours: opened by its address, it is handed over.
+    stored = f"{server.url}/v1/files/raw?path=workspace/evil.html&in=attacked"
+    with visit.page.expect_download() as got:
+        visit.page.evaluate("to => { location = to }", stored)
+    assert got.value.path().read_text() == EVIL
+    assert visit.page.title() != "ran"
+    # Nor was anything done: nobody was signed out, nothing undone, and no key made.
+    with holdfast.AdminClient(server.admin_key, url=server.url) as boss:
+        assert "=" not in "".join(each.name for each in boss.keys.list())

@@ -85,10 +85,16 @@ def test_a_session_goes_back_and_its_undo_brings_back_what_no_version_shows(
     before = ["Where is it?", "And my money?"]
     assert agent.sessions.get(session).state == {"step": "told"}
     assert said(agent, session) == (before[:1] if with_turns else before)
+    taken = page.get_by_text("1 turn taken back by version 3")
+    expect(taken).to_have_count(int(with_turns))
+    if with_turns:
+        taken.click()
+        expect(page.locator("del.said-text")).to_have_text(["And my money?", "All of it, twice."])
     undo.click()
     expect(page.get_by_role("status").filter(has_text="Undone")).to_be_visible()
     assert agent.sessions.get(session).state == {"step": "told", "refund": 500}
     assert said(agent, session) == before
+    expect(taken).to_have_count(0)
 
 
 def test_who_looked_before_a_session_went_on_rolls_nothing_back(visit: Any, agent: Any) -> None:
@@ -103,6 +109,26 @@ def test_who_looked_before_a_session_went_on_rolls_nothing_back(visit: Any, agen
     asked.get_by_role("button", name="Roll back").click()
     expect(asked.get_by_role("alert")).to_contain_text("version")
     assert agent.sessions.get(session).state["step"] == "paid"
+
+
+def test_what_is_said_between_two_requests_of_a_rollback_is_not_taken_back(
+    visit: Any, agent: Any
+) -> None:
+    session = make_session(agent)
+    page = visit.page
+    visit.open("n", agent.name, "sessions", f"{session}?v=1")
+    page.keyboard.press("r")
+    asked = page.get_by_role("dialog")
+    asked.get_by_role("checkbox").check()
+
+    def say_more(route: Any) -> None:
+        agent.sessions.add_turn(session, "One more thing", "Yes?")
+        route.continue_()
+
+    page.route("**/rollback", say_more)
+    asked.get_by_role("button", name="Roll back").click()
+    expect(asked.get_by_role("alert")).to_contain_text("has 3 turns, not 2")
+    assert said(agent, session)[-1] == "One more thing"
 
 
 def test_a_session_forks_and_shows_where_it_comes_from(visit: Any, agent: Any) -> None:
@@ -175,7 +201,8 @@ def test_a_rate_is_in_the_band_that_it_is_in(visit: Any) -> None:
 
     def answer(route: Any) -> None:
         some, following = pages["since=" in route.request.url]
-        route.fulfill(json={"buckets": some, "next_since": following})
+        starts = {"elevated": 0.02, "warning": 0.05, "critical": 0.1, "loop": 3}
+        route.fulfill(json={"buckets": some, "next_since": following, "thresholds": starts})
 
     page.route("**/rollbacks/series*", answer)
     visit.open("operations", "health")

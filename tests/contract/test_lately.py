@@ -10,7 +10,13 @@ import pytest
 import holdfast
 from holdfast.catalog.sessions import SessionQueries
 from holdfast.engine.sessions.door import Sessions
-from holdfast.errors import QuotaExceeded, SessionNotFound, StateMoved, VersionNotFound
+from holdfast.errors import (
+    ConversationMoved,
+    QuotaExceeded,
+    SessionNotFound,
+    StateMoved,
+    VersionNotFound,
+)
 from holdfast.testing.clocks import Watch
 
 Opener = Callable[..., holdfast.Holdfast]
@@ -92,6 +98,18 @@ def test_what_is_refused_was_looked_at(both: tuple[Sessions, Sessions]) -> None:
     assert one.rollback("s", 7).version == 8
     with pytest.raises(VersionNotFound):
         one.rollback("s", 9)
+
+
+def test_no_turn_is_taken_back_that_was_not_seen(both: tuple[Sessions, Sessions]) -> None:
+    one, other = both
+    one.add_turn("s", "seen", "by all")
+    other.add_turn("s", "said", "meanwhile")
+    with pytest.raises(ConversationMoved) as moved:
+        one.rollback("s", 1, conversation=True, expected_version=3, expected_turns=1)
+    assert (moved.value.expected, moved.value.actual) == (1, 2)
+    assert one.get("s").version == 3
+    one.rollback("s", 1, conversation=True, expected_turns=2)
+    assert other.list_turns("s") == []
 
 
 def test_a_session_that_somebody_deleted_is_not_found(both: tuple[Sessions, Sessions]) -> None:

@@ -357,6 +357,7 @@ GIVEN: Json = {
     "events": ["snapshot.created"],
     "every": timedelta(hours=1),
     "expected": SNAPSHOT,
+    "expected_turns": 1,
     "expected_version": 1,
     "expires_in": timedelta(hours=1),
     "include_state": True,

@@ -25,7 +25,7 @@ QUALITY: Final = 80
 
 
 def main() -> int:
-    """Writes the timeline, the way back, files, a session and operations, each in both themes."""
+    """Writes six screens, from all namespaces to what operators look after, in both themes."""
     from playwright.sync_api import sync_playwright  # noqa: PLC0415 - only who takes them has it
 
     FOLDER.mkdir(exist_ok=True)
@@ -60,6 +60,9 @@ def _take(page: Any, console: str, theme: str) -> None:
         told = browser.send("Page.captureScreenshot", asked)["data"]
         (FOLDER / f"{name}-{theme}.webp").write_bytes(b64decode(told))
 
+    page.goto(f"{console}/")
+    page.get_by_role("table").get_by_role("link", name=NAMESPACE).wait_for()
+    shoot("namespaces")
     page.goto(f"{console}/n/{NAMESPACE}/timeline")
     page.get_by_role("listbox").get_by_role("option", name="failed task").first.click()
     page.get_by_label("Changes of", exact=False).first.wait_for()

@@ -36,6 +36,7 @@
     │   ├── OthersChanged       a task is not taken back: others changed the same since
     │   ├── StateMoved          a session has another version than expected
     │   ├── NotAsExpected       a value or file is not what the writer expected
+    │   ├── ConversationMoved   a session has another number of turns than expected
     │   ├── SessionExists
     │   ├── EntityExists
     │   ├── TaskEnded           a task that has ended otherwise already
@@ -110,6 +111,7 @@ from holdfast.errors.conflicts import (
     AlreadyAttached,
     Busy,
     ContentMissing,
+    ConversationMoved,
     DirectoryRefused,
     DirectoryReplaced,
     DriftFound,
@@ -215,6 +217,7 @@ __all__ = [
     "CatalogReplaced",
     "Conflict",
     "ContentMissing",
+    "ConversationMoved",
     "Damaged",
     "Denied",
     "DirectoryMissing",

@@ -82,6 +82,17 @@ class NotAsExpected(Conflict):
         self.name, self.expected, self.actual = name, expected, actual
 
 
+class ConversationMoved(Conflict):
+    """A session has another number of turns than the writer expected; nothing was written."""
+
+    code = "conversation_moved"
+    hint = "Read the turns again, and decide on what was said by now."
+
+    def __init__(self, session_id: str, *, expected: int, actual: int) -> None:
+        super().__init__(f"session {shorten(session_id)} has {actual} turns, not {expected}")
+        self.session_id, self.expected, self.actual = session_id, expected, actual
+
+
 class SessionExists(Conflict):
     """There is a session with this id already."""
 

@@ -11,7 +11,7 @@ import msgspec
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model.basics import Kind, Size
 from holdfast.model.marks import FLAT, Named
-from holdfast.model.traces import Level
+from holdfast.model.traces import Level, Thresholds
 
 
 class RunningTask(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +78,8 @@ class RollbackSeries(msgspec.Struct, frozen=True, kw_only=True):
     buckets: list[RollbackBucket]
     next_since: datetime | None
     """Where it goes on: `since` of the next request; None if that was all."""
+    thresholds: Thresholds = Thresholds()
+    """From which rate on each level begins."""
 
 
 class StorageDay(msgspec.Struct, frozen=True, kw_only=True):

@@ -186,7 +186,8 @@ class RollbackState(Operation[State], post=f"{_STATE}/rollback"):
     """Makes a version with the state of an earlier one; those between stay in the history.
 
     A negative version counts from the newest. With `conversation`, the turns go back to where they
-    were then.
+    were then. With `expected_version` and `expected_turns`, only if that is still the newest and
+    there are still so many turns; else raises `StateMoved` or `ConversationMoved`.
     """
 
     session_id: str
@@ -195,6 +196,7 @@ class RollbackState(Operation[State], post=f"{_STATE}/rollback"):
     reason: str | None = None
     conversation: bool = False
     expected_version: int | None = None
+    expected_turns: int | None = None
 
 
 class AddTurn(Operation[Turn], post=_TURNS, status=201):

@@ -163,6 +163,7 @@ class Sessions(Part):
             reason=wanted.reason,
             conversation=wanted.conversation,
             expected=wanted.expected_version,
+            expected_turns=wanted.expected_turns,
         )
         return to_state(self._handle, session, made, later=True)
 

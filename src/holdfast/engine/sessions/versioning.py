@@ -21,7 +21,7 @@ from holdfast.engine.sessions.patching import Patch, make_patch, to_text
 from holdfast.engine.sessions.state import StoredState, is_same, to_parts
 from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, append, to_message, to_object
 from holdfast.engine.sessions.writing import Draft, change, get_wanted
-from holdfast.errors import Damaged, InvalidValue, VersionNotFound
+from holdfast.errors import ConversationMoved, Damaged, InvalidValue, VersionNotFound
 from holdfast.ids import NamespaceId
 from holdfast.model.sessions import (
     SessionRow,
@@ -68,12 +68,18 @@ def rollback(
     reason: str | None,
     conversation: bool,
     expected: int | None,
+    expected_turns: int | None,
 ) -> SessionRows:
-    """Makes a version with the state of an earlier one; constant time, whatever it holds."""
+    """Makes a version with the state of an earlier one; constant time, whatever it holds.
+
+    Raises `ConversationMoved` if there are other than the expected number of turns.
+    """
     _check_reasoning(reason)
     check_number(version)
 
     def compute(draft: Draft, session: SessionRow, newest: VersionRow) -> SessionRows:
+        if expected_turns is not None and expected_turns != session.turns:
+            raise ConversationMoved(session_id, expected=expected_turns, actual=session.turns)
         target = get_wanted(draft, session, version)
         if conversation and handle.context.adds_only:
             keeping = Keeping(draft.transaction, handle, draft.head, draft.now)

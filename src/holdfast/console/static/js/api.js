@@ -175,6 +175,13 @@ export function namespaceOf(namespace) {
       send("PATCH", `v1/schedules/${encodeURIComponent(id)}`, { body, namespace }),
     removeSchedule: (id) =>
       send("DELETE", `v1/schedules/${encodeURIComponent(id)}`, { namespace }),
+    git: (signal) => get("v1/git", {}, signal),
+    setGit: (body) => send("PUT", "v1/git", { body, namespace, wait: 60000 }),
+    changeGit: (body) => send("PATCH", "v1/git", { body, namespace }),
+    removeGit: () => send("DELETE", "v1/git", { namespace }),
+    gitHostKeys: (signal) => get("v1/git/host-keys", {}, signal),
+    confirmGitHost: (fingerprint) => post("v1/git/host-key", { fingerprint }),
+    pushGit: () => post("v1/git/push"),
     keep: (body) => post("v1/snapshots", body),
     restore: (id, body) => post(inside("/restore", id), body),
     undo: (body) => post("v1/undo", body),

@@ -10,7 +10,7 @@ const MOST_LABELS = 8;
 /**
  * A chart of `points` (`{value, label, title, tone}`), oldest first.
  *
- * `bands` are named parts of the height, `{from, to, name, tone}`; `lines` are `{value, name}`;
+ * `bands` are named parts of the height, `{from, to, name}`; `lines` are `{value, name}`;
  * `write` says a value; `most` is how high it reaches at least. Where there are bands, heights grow
  * with the root of a value: 2 % and 5 % can be told apart beside 100 %.
  */
@@ -38,7 +38,7 @@ export function Chart({ label, points, bands = [], lines = [], write, most, tabl
   return html`<figure class="chart">
     <div ref=${box} class="chart-box">${width > 0 && html`<svg width=${width} height=${HEIGHT}
       role="img" aria-label=${label}>
-      ${bands.map((band) => html`<rect class=${`band ${band.tone}`} x=${PAD.left}
+      ${bands.map((band) => html`<rect class=${`band ${band.name}`} x=${PAD.left}
         y=${y(Math.min(band.to, highest))} width=${inner.width}
         height=${Math.max(0, y(band.from) - y(Math.min(band.to, highest)))} />
         ${width >= 500 && band.from < highest && html`<text class="band-name"

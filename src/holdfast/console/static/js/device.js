@@ -6,6 +6,7 @@
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { decideLogin, findLogin } from "./api.js";
 import { Button, Moment, Name, Note, Said, useTitle } from "./parts.js";
+import { SCOPES } from "./scopes.js";
 import { KeyForm } from "./signin.js";
 import * as state from "./state.js";
 import { plain } from "./text.js";
@@ -19,13 +20,11 @@ const TERMS = [
   ["a year", 365 * DAY],
   ["until it is revoked", 0],
 ];
-const SCOPES = [
-  ["workspace", "An agent", "Reads, writes, keeps and goes back in namespaces."],
-  ["add-only", "An agent that only adds", "The same, and takes nothing of the history away."],
-  ["admin", "An operator", "Makes keys, sees all namespaces in numbers, and no agent’s data."],
-];
 
-export function Device() {
+/** One code after the other: a link that comes into an open page brings another. */
+export const Device = () => html`<${OneCode} key=${state.code.value} />`;
+
+function OneCode() {
   const heading = useRef(null);
   const [seen, setSeen] = useState(null);
   const [done, setDone] = useState(null);

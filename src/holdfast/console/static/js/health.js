@@ -11,13 +11,14 @@ import { bytes, day, exact, many, number, time } from "./text.js";
 const LOOK_MS = 30000;
 const MOST_ROWS = 200;
 
-const BANDS = [
-  { from: 0, to: 0.02, name: "healthy", tone: "healthy" },
-  { from: 0.02, to: 0.05, name: "elevated", tone: "elevated" },
-  { from: 0.05, to: 0.1, name: "warning", tone: "warning" },
-  { from: 0.1, to: 1e9, name: "critical", tone: "critical" },
-];
 const LEAST_HEIGHT = 0.14;
+
+/** The parts of the height that levels have: where each begins, the server says. */
+function bandsOf({ elevated, warning, critical }) {
+  const starts = { healthy: 0, elevated, warning, critical };
+  const ends = [elevated, warning, critical, Infinity];
+  return Object.entries(starts).map(([name, from], at) => ({ name, from, to: ends[at] }));
+}
 
 /** A rate as people say it; what is not quite a band’s edge is not written as if it were. */
 export const percent = (rate) => {
@@ -60,7 +61,7 @@ export function Health() {
         ${value.sessions === 1 ? "session" : "sessions"} active</span></p></div>`}<//>
     ${namespace !== undefined && html`<p class="quiet chart-of">Only <${Name} text=${namespace}
       most="60" />. <a href=${state.to(["operations", "health"])}>All namespaces</a></p>`}
-    <${Answered} answer=${series}>${(value) => html`<${Rates} buckets=${value} bucket=${bucket} />`}<//>
+    <${Answered} answer=${series}>${(value) => html`<${Rates} ...${value} bucket=${bucket} />`}<//>
     <${Loops} loops=${now.value?.loops ?? []} />
     <h3>By namespace, in the last 24 hours</h3>
     <${Table} label="By namespace" head=${["Namespace", "Rate", "Level", "Rollbacks", ""]}
@@ -79,16 +80,18 @@ export function Health() {
 async function seriesOf(query, stop) {
   const all = [];
   let since;
+  let thresholds;
   for (let turn = 0; turn < 20; turn += 1) {
     const page = await here().rollbackSeries({ ...query, since }, stop);
     all.push(...page.buckets);
+    thresholds = page.thresholds;
     if (!page.next_since) break;
     since = page.next_since;
   }
-  return all;
+  return { buckets: all, thresholds };
 }
 
-function Rates({ buckets, bucket }) {
+function Rates({ buckets, thresholds, bucket }) {
   const when = (start) => (bucket === "hour" ? time(start) : shortDay(start));
   const whole = (start) => (bucket === "hour" ? `${day(start)} ${time(start)}` : dayOf(start));
   const points = buckets.map((each) => ({
@@ -100,7 +103,8 @@ function Rates({ buckets, bucket }) {
   }));
   const worst = [...buckets].sort((one, two) => two.rate - one.rate)[0];
   return html`<${Chart} label=${`Rollback rate by ${bucket}${worst ? `; the highest was ${percent(
-    worst.rate)}, ${worst.level}, ${whole(worst.start)}` : ""}`} points=${points} bands=${BANDS}
+    worst.rate)}, ${worst.level}, ${whole(worst.start)}` : ""}`} points=${points}
+    bands=${bandsOf(thresholds)}
     write=${percent} most=${LEAST_HEIGHT} head=${[bucket === "hour" ? "Hour" : "Day", "Rate", "Level",
     "Rollbacks", "Sessions"]} table=${[...buckets].reverse().map((each) => [whole(each.start),
     percent(each.rate), each.level, number(each.rollbacks), number(each.sessions)])} />`;

@@ -4,17 +4,12 @@ import { html, useState } from "../vendor/preact.js";
 import { Form } from "./acts.js";
 import { Answered, Part, Secret, Table, here } from "./operations.js";
 import { Button, Chip, Moment, Name, Note, useAnswer } from "./parts.js";
+import { SCOPES, scopeOf } from "./scopes.js";
 import * as state from "./state.js";
 import { many, number, plain } from "./text.js";
 
 const LOOK_MS = 15000;
 const DAY_S = 86400;
-
-const SCOPES = {
-  admin: ["operator", "Looks after everything; reads no agent’s data"],
-  workspace: ["agent", "Reads and writes, and goes back"],
-  "add-only": ["agent, adds only", "Writes and goes back; can take no history away"],
-};
 
 export function Keys() {
   const [asks, setAsks] = useState(false);
@@ -34,8 +29,8 @@ export function Keys() {
       empty="There is no key."
       rows=${keys.map((key) => [key.key_id, html`<strong><${Name} text=${key.name} most="60" />
         </strong>${isOwn(key) && html` <${Chip} tone="live">yours<//>`}<div class="mono dim">
-        ${key.prefix}…</div>`, html`<span title=${SCOPES[key.scope]?.[1]}>${SCOPES[key.scope]?.[0] ??
-        key.scope}</span>`, key.namespace === null ? html`<span class="quiet">${key.scope === "admin" ?
+        ${key.prefix}…</div>`, html`<span title=${scopeOf(key.scope).words}>${scopeOf(key.scope).title}
+        </span>`, key.namespace === null ? html`<span class="quiet">${key.scope === "admin" ?
         "—" : "all"}</span>` : html`<${Name} text=${key.namespace} most="40" />`,
         key.last_used_at === null ? html`<span class="dim">never</span>` : html`<${Moment}
         at=${key.last_used_at} short />`, number(key.requests), key.expires_at === null ? html`<span
@@ -79,9 +74,9 @@ function NewKey({ close, made }) {
     <label class="field">Name <input name="name" required maxlength="128" autocomplete="off"
       placeholder="Whose it is" /></label>
     <label class="field">For <select name="scope" value=${scope}
-      onChange=${(event) => setScope(event.currentTarget.value)}>${["workspace", "add-only",
-      "admin"].map((each) => html`<option value=${each}>${SCOPES[each][0]}</option>`)}</select></label>
-    <p class="quiet">${SCOPES[scope][1]}.</p>
+      onChange=${(event) => setScope(event.currentTarget.value)}>${SCOPES.map(([each,
+      title]) => html`<option value=${each}>${title}</option>`)}</select></label>
+    <p class="quiet">${scopeOf(scope).words}</p>
     ${scope !== "admin" && html`<label class="field">Only this namespace <input name="namespace"
       maxlength="128" placeholder="All" autocomplete="off" spellcheck=${false} /></label>`}
     <label class="field">Days until it expires <input name="days" type="number" min="0" max="3650"

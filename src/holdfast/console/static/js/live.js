@@ -36,6 +36,8 @@ export function follow(namespace) {
     const was = state.link.value.state;
     state.link.value = { state: "live", heard: new Date().toISOString() };
     if (was === "away" || was === "asking") everything();
+    // What happened between the first rows and this, no event tells.
+    if (was === "starting") state.lookAtNow();
     if (event) changed(event);
   };
   const tell = (message) => channel.postMessage(message);

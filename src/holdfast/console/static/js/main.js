@@ -1,6 +1,6 @@
 // Starts the console: who is signed in, which screen, and the frame around it.
 
-import { html, render, useEffect, useState, signal } from "../vendor/preact.js";
+import { computed, html, render, useEffect, useState, signal } from "../vendor/preact.js";
 import { Button, Icon, Mark, Name, Said, Waiting, useKeys } from "./parts.js";
 import * as state from "./state.js";
 import { bytes, many, plain, time } from "./text.js";
@@ -25,11 +25,13 @@ const LATER = {
   webhooks: () => import("./webhooks.js"),
   keys: () => import("./keys.js"),
   upkeep: () => import("./upkeep.js"),
+  git: () => import("./git.js"),
   audit: () => import("./audit.js"),
   signin: () => import("./signin.js"),
   // What it imports is asked for with it.
   timeline: () => (import("./graph.js"), import("./timeline.js")),
 };
+const LONGEST_CODE = 32;
 const loaded = signal({});
 const broken = signal(null);
 
@@ -48,6 +50,15 @@ function later(name) {
   }
   return there ?? null;
 }
+
+/** Whether a timeline was asked for of which nothing is there yet. */
+const isWaiting = computed(() => {
+  const { loading, rows } = state.timeline.value ?? {};
+  return Boolean(loading && !rows.length);
+});
+
+/** The same of what nobody needs before there is something to see: rows come first. */
+const afterwards = (name) => (isWaiting.value ? (loaded.value[name] ?? null) : later(name));
 
 // The frame
 
@@ -71,15 +82,22 @@ const OPERATIONS = [
   ["keys", "Keys", "key", "keys", "Keys"],
   ["schedules", "Schedules", "clock", "upkeep", "Schedules"],
   ["retention", "Retention", "label", "upkeep", "Retention"],
+  ["git", "Git copy", "branch", "git", "GitCopy"],
   ["deleted", "Deleted", "trash", "upkeep", "Deleted"],
   ["audit", "Audit", "shield", "audit", "Audit"],
 ];
 
+/** What of that is for agents' keys: it is of one namespace, and an operator's does not open it. */
+const OF_AGENTS = ["schedules", "git"];
+
 function RailOperations({ close }) {
-  const { screen, part } = state.route.value;
-  return html`<div class="rail-operations"><h2>Operations</h2><ul>${OPERATIONS.map(([place, words,
-    icon]) => html`<li key=${place}><a href=${state.to(["operations", place])} onClick=${close}
-    title=${words} aria-current=${screen === "operations" && part === place ? "page" : undefined}
+  const { screen, part, namespace, query } = state.route.value;
+  const there = namespace ?? query.get("in") ?? state.session.value?.only;
+  const listed = OPERATIONS.filter(([place]) => state.isOperator.value || OF_AGENTS.includes(place));
+  if (!state.isOperator.value && !there) return null;
+  return html`<div class="rail-operations"><h2>Operations</h2><ul>${listed.map(([place, words,
+    icon]) => html`<li key=${place}><a href=${state.to(["operations", place],
+    { in: OF_AGENTS.includes(place) && there })} onClick=${close} title=${words} aria-current=${screen === "operations" && part === place ? "page" : undefined}
     ><${Icon} name=${icon} size="14" /><span class="full">${words}</span></a></li>`)}</ul></div>`;
 }
 
@@ -113,7 +131,7 @@ function Rail({ isOpen, close }) {
       ${all.length > IN_RAIL && html`<p class="more"><a href=${state.to()}
         onClick=${close}>All ${all.length.toLocaleString("en")}</a></p>`}
     </div>
-    ${state.isOperator.value && html`<${RailOperations} close=${close} />`}
+    <${RailOperations} close=${close} />
     <${Foot} />
   </nav>`;
 }
@@ -150,7 +168,7 @@ const TITLES = { device: "Sign in", operations: "Operations" };
 function Top({ openMenu }) {
   const { namespace, screen } = state.route.value;
   const known = state.timeline.value;
-  const acts = later("acts");
+  const acts = afterwards("acts");
   const why = state.away();
   const facts =
     namespace !== undefined && known?.namespace === namespace && known.entries !== undefined;
@@ -245,7 +263,7 @@ function Screen() {
   }
   if (screen === "timeline") {
     const page = later(screen);
-    const details = later("details");
+    const details = afterwards("details");
     return page
       ? html`<${page.Timeline} key=${namespace} Details=${details?.Details} />`
       : html`<${Waiting} />`;
@@ -265,7 +283,7 @@ function Operation() {
   if (!words)
     return html`<div class="empty"><h2>There is no such page</h2><p><a
       href=${state.to(["operations"])}>Operations</a></p></div>`;
-  if (!state.isOperator.value)
+  if (!state.isOperator.value && !OF_AGENTS.includes(part))
     return html`<div class="empty"><h2>This is for operators</h2>
       <p>An agent’s key does not open it. Add an operator’s key to this session to look after what is here.</p><p><a
       href=${state.to([], { key: "add" })}>Add a key</a></p></div>`;
@@ -276,8 +294,8 @@ function Operation() {
 function Frame() {
   const [menu, setMenu] = useState(false);
   const { namespace, screen } = state.route.value;
-  const acts = later("acts");
-  const live = later("live");
+  const acts = afterwards("acts");
+  const live = afterwards("live");
   useEffect(() => {
     state.loadOverview();
   }, [state.session.value]);
@@ -342,29 +360,47 @@ document.addEventListener("click", (event) => {
 });
 
 // The screen is loaded while the server is asked who is here.
-const { screen, id } = state.route.value;
+const { screen, namespace, id } = state.route.value;
 later((id ? PAGES : WHOLE)[screen]?.[0] ?? (screen === "timeline" ? screen : "namespaces"));
 
 const place = document.getElementById("app");
 place.replaceChildren();
 render(html`<${App} />`, place);
 
-// A link that was printed in a terminal holds its secret in the fragment: it is used once, and
-// taken out of the history before anything else happens.
-const secret = /^#link=([\w-]+)$/.exec(location.hash)?.[1];
-state.code.value = /^#code=([\w-]{1,32})$/.exec(location.hash)?.[1] ?? null;
-if (location.hash) history.replaceState(null, "", location.pathname + location.search);
-const begin = async () => {
+/**
+ * Takes what the fragment of the address brought: returns the secret of a link that signs in.
+ *
+ * It is used once, and taken out of the history before anything else happens.
+ */
+function takeFragment() {
+  const [, kind, text] = /^#(link|code)=([\w-]+)$/.exec(location.hash) ?? [];
+  if (location.hash) history.replaceState(null, "", location.pathname + location.search);
+  if (kind === "code" && text.length <= LONGEST_CODE) state.code.value = text;
+  return kind === "link" ? text : null;
+}
+
+const begin = async (secret) => {
   if (secret) {
     try {
       return await state.signIn({ link: secret });
     } catch (failure) {
-      state.signedOutWhy.value = state.whyNot(
+      const why = state.whyNot(
         failure,
         "This link was used already, or is too old. Ask for another, or sign in with a key.",
       );
+      // Whoever is signed in already stays so.
+      if (state.session.value) return state.toast(why, { bad: true });
+      state.signedOutWhy.value = why;
     }
   }
   return state.findSession();
 };
-begin().catch((failure) => (broken.value = failure));
+const secret = takeFragment();
+// Asked for while the server says who is here: who is not signed in is told neither.
+if (!secret && namespace !== undefined) state.openTimeline(namespace);
+begin(secret).catch((failure) => (broken.value = failure));
+// A link that is opened where the console is open already loads nothing anew.
+addEventListener("hashchange", () => {
+  const another = takeFragment();
+  if (another) begin(another);
+});

@@ -4,7 +4,7 @@ import { html, useRef, useState } from "../vendor/preact.js";
 import { workspaceOf } from "./api.js";
 import { Button, Copied, Failed, Icon, Note, Popover, Waiting, useTitle } from "./parts.js";
 import * as state from "./state.js";
-import { plain } from "./text.js";
+import { many, plain } from "./text.js";
 
 /** The workspace that whoever is signed in looks after. */
 export const here = () => workspaceOf(state.session.value.workspace);
@@ -37,13 +37,26 @@ export const Table = ({ label, head, rows, empty }) =>
         index) => html`<${index ? "td" : "th"} scope=${index ? undefined : "row"}
         data-title=${head[index]}>${cell}<//>`)}</tr>`)}</tbody></table></div>`;
 
+/** Spans of time that have a name, in seconds. */
+export const SPANS = [
+  [86400, "day"],
+  [3600, "hour"],
+  [60, "minute"],
+  [1, "second"],
+];
+
+export const spell = (seconds) => {
+  const [size, unit] = SPANS.find(([each]) => seconds % each === 0 && seconds >= each) ?? [1, "second"];
+  return many(seconds / size, unit);
+};
+
 const MOST_NAMES = 500;
 
 /** Which namespace is meant: it stands in the address, so that it can be shared. */
 export function useNamespace() {
   const { part, query } = state.route.value;
   const names = (state.overview.value?.namespaces ?? []).map((each) => each.name);
-  const chosen = query.get("in") ?? names[0] ?? null;
+  const chosen = query.get("in") ?? names[0] ?? state.session.value?.only ?? null;
   const choose = (name) =>
     state.go(state.to(["operations", part], { in: name }), { replace: true });
   return { chosen, names, choose };
@@ -55,6 +68,18 @@ export function ChooseNamespace({ chosen, names, choose }) {
   return html`<label class="choose">Namespace <select value=${chosen ?? ""}
     onChange=${(event) => choose(event.currentTarget.value)}>${listed.map((name) => html`<option
     key=${name} value=${name}>${plain(name).slice(0, 80)}</option>`)}</select></label>`;
+}
+
+/** A screen about one namespace, which agents' keys open: `Inside` gets its name, and how to choose another. */
+export function OfOne({ title, words, what, Inside }) {
+  const { chosen, names, choose } = useNamespace();
+  if (!state.canWork.value)
+    return html`<${Part} title=${title} words=${words}><div class="empty">
+      <h3>${what} an agent’s</h3><p>An operator’s key does not open it. Add a runtime key to this session to see to it.</p><p><a
+      href=${state.to([], { key: "add" })}>Add a key</a></p></div><//>`;
+  if (chosen === null) return html`<${Part} title=${title} words=${words}><${NoNamespaces} /><//>`;
+  return html`<${Inside} key=${chosen} namespace=${chosen} title=${title} words=${words}
+    choice=${html`<${ChooseNamespace} chosen=${chosen} names=${names} choose=${choose} />`} />`;
 }
 
 export const NoNamespaces = () => html`<div class="empty"><h3>Nothing here yet</h3>

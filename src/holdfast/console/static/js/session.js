@@ -2,6 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import { namespaceOf } from "./api.js";
+import { MOST_SAID, Turns } from "./conversation.js";
 import { Patch, Tree } from "./jsontree.js";
 import {
   Button,
@@ -26,7 +27,6 @@ import { exact, many, plain } from "./text.js";
 const PAGE = 50;
 const MOST_PAGES = 20; // The server gives a thousand versions at once.
 const LOOK_MS = 4000;
-const MOST_SAID = 4000;
 
 const KINDS = {
   created: "made",
@@ -300,57 +300,6 @@ function Beside({ info, chosen }) {
     </div>`;
 }
 
-function Turns({ info, chosen }) {
-  const { namespace } = state.route.value;
-  const asked = namespaceOf(namespace);
-  const [after, setAfter] = useState([]);
-  const answer = useAnswer(
-    (stop) => asked.turns(info.id, { limit: PAGE, starting_after: after.at(-1) }, stop),
-    [namespace, info.id, after.at(-1)],
-    { turn: `${info.version} ${info.turn_count}` },
-  );
-  const version = useAnswer(
-    (stop) => asked.versions(info.id, { since_version: chosen - 1, limit: 1 }, stop),
-    [namespace, info.id, chosen],
-  );
-  if (answer.failure) return html`<${Failed} failure=${answer.failure}
-    again=${() => (setAfter([]), answer.again())} />`;
-  if (!answer.value) return html`<${Waiting} />`;
-  const turns = [...answer.value.data].reverse();
-  if (!turns.length) return html`<p class="quiet">Nothing was said yet.</p>`;
-  const reached = chosen === info.version ? Infinity : version.value?.data[0]?.turn_count;
-  return html`
-    ${answer.value.has_more && html`<div class="bar"><${Button} onClick=${() => setAfter([...after,
-      turns[0].id])}>Earlier turns<//></div>`}
-    <ol class="turns">${turns.map((turn, index) => html`
-      ${turn.turn_number === reached + 1 && html`<li class="turn-edge" key="edge">
-        <span>said after version ${chosen}</span></li>`}
-      <${Turn} key=${turn.id} turn=${turn} isAfter=${turn.turn_number > reached} />`)}</ol>
-    ${after.length > 0 && html`<div class="bar"><${Button} onClick=${() => setAfter(after.slice(0,
-      -1))}>Later turns<//></div>`}`;
-}
-
-const textOf = (side) => (typeof side?.content === "string" ? side.content : JSON.stringify(side));
-
-function Turn({ turn, isAfter }) {
-  const side = (words, content) => {
-    const text = textOf(content);
-    return html`<div class=${`speech ${words}`}><span class="speaker">${content?.type &&
-      content.type !== "text" ? plain(String(content.type)).slice(0, 40) : words}</span><div
-      class="said-text"><${Said} text=${text.slice(0, MOST_SAID)} keep=${"\n\t"} />${text.length >
-      MOST_SAID ? html`<span class="dim"> … ${many(text.length - MOST_SAID, "more letter")}</span>` :
-      ""}</div></div>`;
-  };
-  return html`<li class=${isAfter ? "turn after" : "turn"}>
-    <p class="turn-line dim"><span>${turn.turn_number}</span><${Moment} at=${turn.created_at} short />
-      ${turn.version_after !== turn.version_before && html`<span>made version ${turn.version_after}
-      </span>`}</p>
-    ${side("in", turn.input)}${side("out", turn.output)}
-    ${turn.reasoning && html`<details><summary>Why</summary><p class="said-text"><${Said}
-      text=${turn.reasoning.slice(0, MOST_SAID)} keep=${"\n"} /></p></details>`}
-  </li>`;
-}
-
 function Memories({ info }) {
   const { namespace } = state.route.value;
   const answer = useAnswer(
@@ -410,5 +359,5 @@ function About({ info }) {
   return html`<dl class="about">${facts.map(([name, value]) => html`<div><dt>${name}</dt><dd>
     ${value}</dd></div>`)}</dl>
     ${info.turn_count > 0 && html`<${Note} tone="quiet"
-      icon="session">Turns that were taken back are not listed: moments from before show them.<//>`}`;
+      icon="session">Turns that were taken back are struck through, as far as a moment from before has them.<//>`}`;
 }

@@ -74,9 +74,11 @@ export function RollBack({ info: now, version: chosen, done, again, close }) {
         conversation: withTurns,
         reason: form.get("reason").trim() || undefined,
         expected_version: info.version,
+        // Of a state that goes back alone, what was said meanwhile stays.
+        expected_turns: withTurns ? info.turn_count : undefined,
       });
     } catch (failure) {
-      if (failure.code === "state_moved") again();
+      if (failure.code === "state_moved" || failure.code === "conversation_moved") again();
       throw failure;
     }
     done();

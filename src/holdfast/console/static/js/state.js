@@ -261,7 +261,8 @@ const PAGE = 100;
 let asking = null;
 
 export async function openTimeline(namespace) {
-  if (timeline.value?.namespace === namespace) return refresh();
+  // Who asks for what is being asked for already waits for that.
+  if (timeline.value?.namespace === namespace) return underWay ?? refresh();
   asking?.abort();
   wanted = 0;
   timeline.value = {

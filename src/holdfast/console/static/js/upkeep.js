@@ -4,7 +4,18 @@
 import { html, useState } from "../vendor/preact.js";
 import { Form } from "./acts.js";
 import { namespaceOf } from "./api.js";
-import { Answered, ChooseNamespace, NoNamespaces, Part, Table, here, useNamespace } from "./operations.js";
+import {
+  Answered,
+  ChooseNamespace,
+  NoNamespaces,
+  OfOne,
+  Part,
+  SPANS,
+  Table,
+  here,
+  spell,
+  useNamespace,
+} from "./operations.js";
 import { Button, Chip, Failed, Moment, Name, Note, Said, useAnswer } from "./parts.js";
 import * as state from "./state.js";
 import { bytes, cut, many, number, plain } from "./text.js";
@@ -16,18 +27,6 @@ const titleOf = (row) => row.label ?? row.reason ?? row.kind;
 
 // Schedules
 
-const UNITS = [
-  [86400, "day"],
-  [3600, "hour"],
-  [60, "minute"],
-  [1, "second"],
-];
-
-const spell = (seconds) => {
-  const [size, unit] = UNITS.find(([each]) => seconds % each === 0 && seconds >= each) ?? [1, "second"];
-  return many(seconds / size, unit);
-};
-
 const whenOf = ({ cadence, amount }) =>
   cadence === "every"
     ? `every ${spell(amount).replace(/^1 /, "")}`
@@ -35,21 +34,10 @@ const whenOf = ({ cadence, amount }) =>
       ? `after ${many(amount, "write")}`
       : `when nobody has written for ${spell(amount)}`;
 
-export function Schedules() {
-  const { chosen, names, choose } = useNamespace();
-  const acts = html`${chosen !== null && html`<${ChooseNamespace} chosen=${chosen} names=${names}
-    choose=${choose} />`}`;
-  const words = "Snapshots that are taken by themselves.";
-  if (!state.canWork.value)
-    return html`<${Part} title="Schedules" words=${words}><div class="empty">
-      <h3>Schedules are an agent’s</h3><p>An operator’s key does not open them. Add a runtime key to this session to see them.</p><p><a
-      href=${state.to([], { key: "add" })}>Add a key</a></p></div><//>`;
-  if (chosen === null)
-    return html`<${Part} title="Schedules" words=${words}><${NoNamespaces} /><//>`;
-  return html`<${ScheduleList} key=${chosen} namespace=${chosen} acts=${acts} words=${words} />`;
-}
+export const Schedules = () => html`<${OfOne} title="Schedules" what="Schedules are"
+  words="Snapshots that are taken by themselves." Inside=${ScheduleList} />`;
 
-function ScheduleList({ namespace, acts, words }) {
+function ScheduleList({ namespace, choice, title, words }) {
   const asked = namespaceOf(namespace);
   const [asks, setAsks] = useState(false);
   const [leaving, setLeaving] = useState(null);
@@ -67,7 +55,7 @@ function ScheduleList({ namespace, acts, words }) {
     state.toast("The schedule is gone; its snapshots stay.");
     answer.refresh();
   };
-  return html`<${Part} title="Schedules" words=${words} acts=${html`${acts}<${Button} tone="primary"
+  return html`<${Part} title=${title} words=${words} acts=${html`${choice}<${Button} tone="primary"
     icon="clock" why=${state.away()} onClick=${() => setAsks(true)}>New schedule…<//>`}>
     <${Answered} answer=${answer}>${({ schedules }) => html`<${Table} label="Schedules"
       head=${["When", "Label", "State", "Last run", "Next", ""]}
@@ -110,7 +98,7 @@ function NewSchedule({ asked, close, again }) {
     <div class="pair"><label class="field">How many <input name="amount" type="number" required min="1"
       max="31536000" value="1" /></label>
     ${cadence !== "changes" && html`<label class="field">Of <select name="unit" defaultValue="3600">
-      ${[...UNITS].reverse().map(([size, unit]) => html`<option value=${size} selected=${size ===
+      ${[...SPANS].reverse().map(([size, unit]) => html`<option value=${size} selected=${size ===
       3600}>${unit}s</option>`)}</select></label>`}</div>
     <label class="field">Label of its snapshots <input name="label" maxlength="128"
       autocomplete="off" /></label>
