@@ -30,17 +30,24 @@ _BY_TABLE: Final = ("enable_seqscan",)
 _BY_INDEX: Final = ("enable_indexscan", "enable_indexonlyscan")
 _WAYS: Final = (*_BY_TABLE, *_BY_INDEX, "enable_bitmapscan", "enable_sort")
 
+_TOGETHER: Final = 16
+"""Indexes that are asked for at once: the way to the server and back is most of what they cost."""
+
 
 def find_faults(connection: Connection) -> dict[str, str]:
     """Returns the indexes that do not agree with their tables, and why."""
     extension = connection.execute(_CHECK).fetchone()
-    faults = dict[str, str]()
+    faults, unasked = dict[str, str](), dict[str, str]()
     for index, table, condition, columns in connection.execute(_INDEXES).fetchall():
         reason = None if extension is None else _ask(connection, extension[0], index)
-        if extension is None or reason is None:
-            reason = _compare(connection, table, condition, columns)
-        if reason:
+        if reason is None:
+            unasked[index] = _sums(table, condition, columns)
+        elif reason:
             faults[index] = reason
+    names = list(unasked)
+    for at in range(0, len(names), _TOGETHER):
+        for index in _compare(connection, {name: unasked[name] for name in names[at:][:_TOGETHER]}):
+            faults[index] = "it does not hold the rows that its table does"
     return faults
 
 
@@ -67,26 +74,31 @@ def _ask(connection: Connection, schema: str, index: str) -> str | None:
     return ""
 
 
-def _compare(
-    connection: Connection, table: str, condition: str | None, columns: list[str]
-) -> str | None:
-    """Sums up the columns of an index as the table has them, and as the index has them."""
+def _sums(table: str, condition: str | None, columns: list[str]) -> str:
+    """Returns what sums up the columns of an index as the table has them, and as the index has."""
     # As the database itself writes them: names and expressions of ours.
     listed = ", ".join(columns)
     where = f" WHERE {condition}" if condition else ""
     rows = f"SELECT {listed} FROM holdfast.{table}{where} ORDER BY {listed}"  # noqa: S608 - the same
     summed = f"SELECT COUNT(*), COALESCE(SUM(hashtextextended(f::text, 0)), 0) FROM ({rows}) AS f"  # noqa: S608 - the same
-    statements = ["SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"]
+    statements = ["BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"]
     for allowed in (("enable_sort", *_BY_TABLE), _BY_INDEX):
         statements += (f"SET LOCAL {way} = {'on' if way in allowed else 'off'}" for way in _WAYS)
         statements.append(summed)
+    return "; ".join([*statements, "COMMIT"])
+
+
+def _compare(connection: Connection, sums: dict[str, str]) -> list[str]:
+    """Returns those of some indexes that do not hold the rows that their tables do.
+
+    As one message: there are many indexes, and most hold little. Each has a moment of its own.
+    """
+    answers = connection.execute(cast("LiteralString", "; ".join(sums.values())))
     found = list[tuple[Any, ...] | None]()
-    with connection.transaction():
-        # As one message: there are many indexes, and most hold little.
-        answers = connection.execute(cast("LiteralString", "; ".join(statements)))
-        while True:
-            if answers.description is not None:
-                found.append(answers.fetchone())
-            if not answers.nextset():
-                break
-    return None if found[0] == found[1] else "it does not hold the rows that its table does"
+    while True:
+        if answers.description is not None:
+            found.append(answers.fetchone())
+        if not answers.nextset():
+            break
+    pairs = zip(sums, found[::2], found[1::2], strict=True)
+    return [index for index, by_table, by_index in pairs if by_table != by_index]
