@@ -180,7 +180,8 @@ MISSING: dict[str, dict[str, str]] = {
     ),
     "files": {"still": "holds a vault still while a reader reads: no request lasts that long"},
     "at.files": {"still": "as above"},
-    "store": dict.fromkeys(["codec", "max_history", "clear_history"], IN_PROCESS),
+    "store": dict.fromkeys(["codec", "max_history", "clear_history", "still"], IN_PROCESS),
+    "at.store": {"still": "as of files"},
     "memory": {"recover": OPERATORS},
     "entities": {"recover": OPERATORS},
 }

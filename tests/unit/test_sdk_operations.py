@@ -409,11 +409,13 @@ GIVEN: Json = {
     "query": "question",
     "quota_bytes": 1,
     "rate_limit": 1,
+    "raw": True,
     "reason": "reason",
     "reasoning": "reasoning",
     "recursive": True,
     "resource_id": "resource-1",
     "resource_type": "tool",
+    "reverse": True,
     "rollback": True,
     "rollback_on_failure": True,
     "row_id": "row-1",
@@ -481,6 +483,9 @@ GIVEN: Json = {
 
 NAMED: Json = {"names": [Name.file("b")], "except_": [Name.file("a")]}
 
+WRITING: Json = {"delete": [("n", "k")], "expected": [("n", "k", "absent")], "keep": True}
+BATCH: Json = {**WRITING, "set": [("n", "k", 1)], "put": [("n", "k", b"\1")], "get": [("n", "k")]}
+
 SPECIAL: dict[tuple[str, str], Json] = {
     # Where a word means something else than elsewhere.
     ("Agent", "restore"): NAMED,
@@ -497,7 +502,21 @@ SPECIAL: dict[tuple[str, str], Json] = {
     ("Files", "iter"): {"after": "a"},
     ("StoreReader", "keys"): {"after": "k"},
     ("Store", "keys"): {"after": "k"},
-    ("Files", "write_many"): {"items": [("a", b"data")]},
+    ("StoreReader", "items"): {"after": "k"},
+    ("Store", "items"): {"after": "k"},
+    ("Store", "set"): {"expected": "absent"},
+    ("Store", "put"): {"expected": "absent"},
+    ("Store", "set_many"): WRITING,
+    ("Store", "put_many"): {**WRITING, "items": [("n", "k", b"\1")]},
+    ("StoreReader", "batch"): BATCH,
+    ("Store", "batch"): BATCH,
+    ("Store", "append"): {"values": [1]},
+    ("Files", "write"): {"expected": "absent"},
+    ("Files", "write_many"): {
+        "items": [("a", b"data")],
+        "delete": ["b"],
+        "expected": [("a", "absent")],
+    },
     ("Exchange", "changes"): {"old": "snap-1", "new": "snap-2", "after": b"a"},
     ("Exchange", "content"): {"snapshot": "snap-1"},
     ("Sessions", "diff"): {"old": 0, "new": 1},

@@ -8,6 +8,7 @@ a query for many is the same text with as many places as there are values. Each 
 
 import re
 import sqlite3
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import closing
 from functools import cache
@@ -229,7 +230,7 @@ class SqliteDriver:
                     return between
             while at < len(keys):
                 some = keys[at : at + _LISTED[-1]]
-                size = next(size for size in _LISTED if size >= len(some))
+                size = _LISTED[bisect_left(_LISTED, len(some))]
                 text, names = with_keys(query, size)
                 given = [parameters[each] for each in names]
                 given += some

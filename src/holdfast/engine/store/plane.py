@@ -162,8 +162,7 @@ class Store(StoreReader):
     @does(BatchValues)
     def batch(self, wanted: BatchValues) -> BatchDone:
         draft = drafted(self._handle, wanted, values=wanted.set or (), packed=wanted.put or ())
-        if not draft.is_empty:
-            write(self._handle, draft)
+        write(self._handle, draft)
         read = StoreReader.batch(self, get=wanted.get, raw=wanted.raw)
         return replace(read, set=draft.added, deleted=draft.gone)
 
@@ -193,8 +192,7 @@ class Store(StoreReader):
     def delete_many(self, wanted: DeleteValues) -> int:
         """Deletes many keys, all or none of them; returns how many were there."""
         draft = Draft(delete={to_store_key(namespace, key) for namespace, key in wanted.pairs})
-        if draft.delete:
-            write(self._handle, draft)
+        write(self._handle, draft)
         return draft.gone
 
     @does(DeletePrefix)

@@ -9,6 +9,8 @@ from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import Any, Final, overload
 
+from msgspec.structs import replace
+
 from holdfast.display import Part
 from holdfast.engine.core.limits import check_answer, check_limit
 from holdfast.engine.files.reader import Opened
@@ -174,32 +176,6 @@ class StoreReader(Part):
         with self.opened() as view:
             return next(_iterate(view, namespace), None) is not None
 
-    def page(
-        self,
-        namespace: str | None,
-        prefix: str | None = None,
-        *,
-        after: Pair | None = None,
-        most: int,
-        reverse: bool = False,
-    ) -> StoreItems:
-        """Returns values by namespace and key: those that come `after` one.
-
-        Of all namespaces, if none is named. A page holds `most` values at the most, and ends where
-        they become too many bytes.
-        """
-        rows, size, has_more = list[tuple[bytes, bytes]](), 0, False
-        with self.opened() as view:
-            for key, data in _iterate(view, namespace, prefix, after=after, reverse=reverse):
-                has_more = len(rows) >= most or size >= PAGE_BYTES
-                if has_more:
-                    break
-                size += decode_entry(data).size
-                rows.append((key, data))
-            objects = view.objects
-            listed = [self._listed(objects, k, packed) for k, packed in iter_packed(objects, rows)]
-        return StoreItems(items=listed, has_more=has_more)
-
     def _read(
         self, pairs: Iterable[Pair], make: Callable[[Objects, bytes, bytes, bytes], Any]
     ) -> list[Any]:
@@ -214,15 +190,44 @@ class StoreReader(Part):
                 for key in wanted
             ]
 
-    def _listed(
-        self, objects: Objects, key: bytes, packed: bytes, tag: str | None = None
-    ) -> StoreValue:
-        (namespace, name), made = from_store_key(key), self._made_of(objects, key, packed)
-        value, raw = (None, made) if self._is_raw else (made, None)
-        return StoreValue(namespace=namespace, key=name, value=value, data=raw, tag=tag)
-
     def _tagged(self, objects: Objects, key: bytes, data: bytes, packed: bytes) -> StoreValue:
-        return self._listed(objects, key, packed, content.tag_of(entry_of(data)))
+        found = _listed(objects, key, packed, is_raw=self._is_raw)
+        return replace(found, tag=content.tag_of(entry_of(data)))
+
+
+def items_page(
+    store: StoreReader,
+    namespace: str | None,
+    prefix: str | None = None,
+    *,
+    after: Pair | None = None,
+    most: int,
+    reverse: bool = False,
+    is_raw: bool = False,
+) -> StoreItems:
+    """Returns values by namespace and key: those that come `after` one.
+
+    Of all namespaces, if none is named. A page holds `most` values at the most, and ends where
+    they become too many bytes.
+    """
+    rows, size, has_more = list[tuple[bytes, bytes]](), 0, False
+    with store.opened() as view:
+        for key, data in _iterate(view, namespace, prefix, after=after, reverse=reverse):
+            has_more = len(rows) >= most or size >= PAGE_BYTES
+            if has_more:
+                break
+            size += decode_entry(data).size
+            rows.append((key, data))
+        found, objects = iter_packed(view.objects, rows), view.objects
+        listed = [_listed(objects, key, packed, is_raw=is_raw) for key, packed in found]
+    return StoreItems(items=listed, has_more=has_more)
+
+
+def _listed(objects: Objects, key: bytes, packed: bytes, *, is_raw: bool) -> StoreValue:
+    namespace, name = from_store_key(key)
+    if is_raw:
+        return StoreValue(namespace=namespace, key=name, value=None, data=packed)
+    return StoreValue(namespace=namespace, key=name, value=unpacked(objects, key, packed))
 
 
 def _as_it_is(_objects: Objects, _key: bytes, packed: bytes) -> bytes:

@@ -48,11 +48,6 @@ class Draft:
     """Once it is written: how many were put and stay, and how many were deleted."""
 
     @property
-    def is_empty(self) -> bool:
-        """Whether there is nothing to write, and nothing to look at."""
-        return not (self.put or self.delete or self.expected)
-
-    @property
     def is_plain(self) -> bool:
         """Whether it does not matter what is there."""
         return not (self.delete or self.expected or self.keep)
@@ -119,6 +114,8 @@ def to_data(handle: Handle, data: object) -> bytes:
 
 def write(handle: Handle, draft: Draft) -> None:
     """Writes all of a draft, or nothing of it."""
+    if not (draft.put or draft.delete or draft.expected):
+        return
     keys, is_looked_at = list(draft.put), [False]
 
     def compute(view: View, entries: Sequence[bytes]) -> Rows:

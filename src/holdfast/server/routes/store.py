@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 from holdfast.engine.core.wellformed import walk
 from holdfast.engine.namespace import Moment, Namespace
 from holdfast.engine.store.plane import Store
-from holdfast.engine.store.reader import StoreReader, size_of
+from holdfast.engine.store.reader import items_page, size_of
 from holdfast.errors import NotFound, UnsafeArchive
 from holdfast.model.values import StoreCount, StoreItems, StoreValue, from_json
 from holdfast.operations.store import (
@@ -111,7 +111,8 @@ _CAREFUL: Final = Dialect(
 @answers(GetValue)
 def read(agent: Namespace, asked: GetValue) -> StoreValue:
     """Returns the value for a key."""
-    found = _reader(agent, asked).find(asked.namespace, asked.key)
+    store = agent.store.raw if asked.raw else agent.store
+    found = store.find(asked.namespace, asked.key)
     if found is None:
         raise ValueNotFound("there is no value for this key")
     return found
@@ -123,17 +124,15 @@ def items(agent: Namespace, asked: ListStoreItems) -> StoreItems:
     where = asked.namespace if asked.after_namespace is None else asked.after_namespace
     if asked.after is not None and where is None:
         raise Unfit("say whose key that is", param="starting_after_namespace")
-    return _reader(agent, asked).page(
+    return items_page(
+        agent.store,
         asked.namespace,
         asked.prefix,
         after=None if asked.after is None or where is None else (where, asked.after),
         most=page_size(asked.limit, usual=PARTS.usual, most=PARTS.most),
         reverse=asked.reverse,
+        is_raw=asked.raw,
     )
-
-
-def _reader(agent: Namespace, asked: GetValue | ListStoreItems) -> StoreReader:
-    return agent.store.raw if asked.raw else agent.store
 
 
 @answers(CountValues)
