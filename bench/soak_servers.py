@@ -92,8 +92,8 @@ class Agent:
             self._ask("PUT", f"/files/{path}", content=content.encode())
             seen.files[self.name, path] = content
         elif kind == "key":
-            place = {"namespace": "soak", "key": str(number)}
-            self._ask("PUT", "/v1/store/value", params=place, json={"value": number})
+            value = {"namespace": "soak", "key": str(number), "value": number}
+            self._ask("PUT", "/v1/store/value", json=value)
             seen.keys[self.name, str(number)] = number
         elif kind == "turn":
             turn = {"input": text, "output": "yes"}
@@ -214,7 +214,7 @@ def missing(server: Server, seen: Seen) -> list[str]:
             lost.append(f"{agent} key {key}")
     for agent, turns in seen.turns.items():
         with holdfast.Client(API_KEY, url=server.url, namespace=agent) as client:
-            found = [turn.input for turn in client.sessions.iter_turns(f"s-{agent}")]
+            found = [turn.input.content for turn in client.sessions.iter_turns(f"s-{agent}")]
             lost += [f"{agent} turn {turn}" for turn in turns if found.count(turn) != 1]
             named = {each.id for each in client.timeline(limit=None)}
             lost += [f"{agent} {snapshot}" for snapshot in seen.snapshots[agent] - named]

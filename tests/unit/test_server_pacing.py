@@ -16,6 +16,7 @@ from holdfast.model.keys import Scope
 from holdfast.pacing import REST, rest
 from holdfast.server.callers import Admission
 from holdfast.server.pacing import LATELY_S, LONGEST_S, SHARE, SLICE_S, Pace
+from holdfast.server.requests import Caller
 from holdfast.server.routing import Who
 from holdfast.server.threads import Threads
 
@@ -122,6 +123,10 @@ def test_who_goes_through_all_it_has_rests_often(place_in_memory: Path, what: st
     assert sum(rests.taken) == pytest.approx(worked * (SHARE - 1), rel=0.3)
 
 
+async def uncounted(_: Caller) -> None:
+    """Counts no request."""
+
+
 @pytest.mark.parametrize("who", [Who.AGENT, Who.ANYBODY])
 def test_whoever_is_admitted_asks_and_who_looks_whether_the_server_lives_does_not(who: Who) -> None:
     rests = Rests()
@@ -129,7 +134,7 @@ def test_whoever_is_admitted_asks_and_who_looks_whether_the_server_lives_does_no
     tenant = SimpleNamespace(tenant_id="ws-1")
     admission = Admission(
         cast("Any", SimpleNamespace(admit=lambda _: (tenant, key))),
-        lambda _: None,
+        uncounted,
         Threads(rests.pace),
         waits=False,
     )

@@ -17,9 +17,14 @@ from holdfast.pacing import REST
 from holdfast.server.callers import Admission
 from holdfast.server.pacing import Pace
 from holdfast.server.problems import Unauthorized
+from holdfast.server.requests import Caller
 from holdfast.server.threads import MOST, SEAT, TOTALS, Seat, Threads, Work, in_thread
 
 PATIENCE_S = 20.0
+
+
+async def uncounted(_: Caller) -> None:
+    """Counts no request."""
 
 
 def run(test: Callable[[Threads], Awaitable[None]]) -> None:
@@ -112,7 +117,7 @@ def asked_with(secret: str) -> Any:
 def test_a_flood_of_keys_that_were_made_up_is_before_nobody_who_is_known() -> None:
     async def test(threads: Threads) -> None:
         vault = Slow()
-        admission = Admission(cast("Any", vault), lambda _: None, threads, waits=True)
+        admission = Admission(cast("Any", vault), uncounted, threads, waits=True)
         assert (await admission._admit(ENTRY, asked_with("real"))).key.id == "key-1"
         flood = [
             asyncio.create_task(admission._admit(ENTRY, asked_with(f"made-up-{number}")))
