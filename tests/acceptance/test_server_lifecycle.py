@@ -585,6 +585,9 @@ def test_a_server_stops_in_time_whatever_still_runs(
                 begun = time.monotonic()
                 assert server.stop() == 0
                 assert time.monotonic() - begun < PATIENCE_S
+        log = server.read_log()
+        assert "Cancel 1 running task" in log
+        assert "Traceback" not in log
 
 
 def _wait_for_blocked(url: str) -> None:

@@ -8,8 +8,8 @@ from threading import Barrier
 import pytest
 
 import holdfast
-from holdfast.engine.tenancy.logins import StartedLogin
-from holdfast.errors import InvalidName, LoginNotFound
+from holdfast.engine.tenancy.logins import MOST_OF_ADDRESS, StartedLogin
+from holdfast.errors import Busy, InvalidName, LoginNotFound
 from holdfast.testing.clocks import Watch
 
 Opener = Callable[..., holdfast.Holdfast]
@@ -37,8 +37,8 @@ def id_of(vault: holdfast.TenantVault, name: str) -> str:
     return next(key.id for key in vault.keys.list() if key.name == name)
 
 
-def begun(vault: holdfast.Holdfast) -> StartedLogin:
-    return vault.device_logins.start(client="a\x1b[31m program", address="192.0.2.7")
+def begun(vault: holdfast.Holdfast, address: str = "192.0.2.7") -> StartedLogin:
+    return vault.device_logins.start(client="a\x1b[31m program", address=address)
 
 
 def status(vault: holdfast.Holdfast, login: StartedLogin) -> str:
@@ -140,8 +140,16 @@ def test_of_many_who_ask_or_decide_at_once_one_does(
 
 
 def test_codes_of_people_are_of_twenty_letters_and_differ(vault: holdfast.Holdfast) -> None:
-    codes = {begun(vault).user_code for _ in range(50)}
+    codes = {begun(vault, f"192.0.2.{number}").user_code for number in range(50)}
     assert len(codes) == 50
     letters = set("".join(codes)) - {"-"}
     assert letters <= set("BCDFGHJKLMNPQRSTVWXZ")
     assert {len(each) for each in codes} == {9}
+
+
+def test_one_address_keeps_nobody_else_from_waiting(vault: holdfast.Holdfast) -> None:
+    for _ in range(MOST_OF_ADDRESS):
+        begun(vault)
+    with pytest.raises(Busy):
+        begun(vault)
+    begun(vault, "192.0.2.8")

@@ -1,5 +1,6 @@
 """Patterns that leave files out, or choose them: git's meaning, and no name that takes long."""
 
+import fnmatch
 import random
 import re
 import shutil
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.engine.core.globs import Globs
 from holdfast.engine.timeline.selection import path_filter
 from holdfast.errors import InvalidValue
 from holdfast.workspace.ignoring import Rules
@@ -103,3 +105,38 @@ def test_a_selection_takes_any_number_of_names_and_a_bounded_number_of_patterns(
         path_filter([f"{number}*" for number in range(1001)])
     with pytest.raises(InvalidValue, match="too many"):
         path_filter([f"*{number}/" + "x/" * 1900 for number in range(18)])
+
+
+GLOBBED = ["a", "b", "/", "*", "?", "[ab]", "[!a]", "[a-c]", "[]a]", "[", "]", "-", "\xff"]
+
+
+@given(
+    st.lists(st.lists(st.sampled_from(GLOBBED), max_size=8).map("".join), min_size=1, max_size=4),
+    st.text("abc/-[]\xff", max_size=12),
+)
+def test_many_patterns_match_what_one_of_them_does(patterns: list[str], name: str) -> None:
+    globs = Globs(pattern.encode("latin-1") for pattern in patterns)
+    each = [fnmatch.fnmatchcase(name, pattern) for pattern in patterns]
+    assert globs(name.encode("latin-1")) is any(each)
+
+
+def test_a_thousand_patterns_take_no_longer_than_a_few() -> None:
+    begun = time.process_time()
+    selects = path_filter([f"**/*a*a*a/**/*a*a*a/**/*{number}" for number in range(1000)])
+    folder = (b"a" * 130 + b"/") * 6 + b"a" * 150
+    chosen = [number for number in range(500) if selects(folder + b"%05d" % number)]
+    assert chosen == list(range(500))
+    assert not any(selects(folder + b"%05dz" % number) for number in range(500))
+    # One after the other they took 20 ms for each name.
+    assert time.process_time() - begun < 3
+
+
+def test_patterns_that_lead_everywhere_are_refused_before_they_take_long() -> None:
+    rng, begun = random.Random(6), time.process_time()
+    selects = path_filter(
+        ["*" + "".join(rng.choices("abcdefgh*?", k=60)) for _ in range(1000)],
+    )
+    names = (bytes(rng.choices(b"abcdefgh", k=1000)) for _ in range(100_000))
+    with pytest.raises(InvalidValue, match="too long"):
+        list(map(selects, names))
+    assert time.process_time() - begun < 10

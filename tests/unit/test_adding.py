@@ -181,6 +181,19 @@ def test_a_session_gets_a_longer_term_from_it_and_no_shorter_one(
     assert owner.sessions.get(endless.id).expires_at is None
 
 
+def test_a_session_gets_more_metadata_from_it_and_none_is_changed(
+    owner: holdfast.Namespace, adder: holdfast.Namespace
+) -> None:
+    session = owner.sessions.create("a", metadata={"of": "alice", "on": True, "at": {"b": None}})
+    adder.sessions.update(session.id, metadata={"of": "alice", "more": 1})
+    for other in ({"of": "bob"}, {"on": 1}, {"at": {}}, {"of": None}, {"new": 1, "more": 2}):
+        with pytest.raises(AddOnly, match="change the metadata"):
+            adder.sessions.update(session.id, metadata=other)
+    kept = {"of": "alice", "on": True, "at": {"b": None}, "more": 1}
+    assert owner.sessions.get(session.id).metadata == kept
+    owner.sessions.update(session.id, metadata={"of": "bob"})
+
+
 def test_flooding_pushes_nothing_out_where_a_policy_counts(
     vault: holdfast.Holdfast, owner: holdfast.Namespace, adder: holdfast.Namespace, watch: Watch
 ) -> None:

@@ -22,10 +22,10 @@ class LoginQueries:
         """Adds one; says whether its code was nobody else's."""
         return self._db.run("add_login", **rows.LOGIN.write(login)) > 0
 
-    def count_logins(self) -> int:
-        """Returns how many there are, decided or not."""
-        row = self._db.one("count_logins")
-        return 0 if row is None else int(row[0])
+    def count_logins(self, *, address: str) -> tuple[int, int]:
+        """Returns how many there are, decided or not, and how many of an address."""
+        row = self._db.one("count_logins", address=address)
+        return (0, 0) if row is None else (int(row[0]), int(row[1]))
 
     def find_login(self, device_hash: bytes) -> Login | None:
         """Returns one by what the program asks by."""

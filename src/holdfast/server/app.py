@@ -1,8 +1,9 @@
 """Puts the server together, and says what becomes of a request until the line that tells of it.
 
-In this order: whether its key is over its limit, which route it is for, who sends it and whether
-that key is for this, whether there is room for its body, whether it was answered before, and only
-then the route itself. What any of them raises is answered, too.
+In this order: whether it is its turn among those that show no key, whether its key is over its
+limit, which route it is for, who sends it and whether that key is for this, whether there is room
+for its body, whether it was answered before, and only then the route itself. What any of them
+raises is answered, too.
 """
 
 import gc
@@ -24,7 +25,7 @@ from holdfast.server import idempotency, routes, verdicts
 from holdfast.server.asgi import App, Receive, Scope, Send
 from holdfast.server.bodies import let_in
 from holdfast.server.browsers import Browsers
-from holdfast.server.callers import Admission
+from holdfast.server.callers import Admission, shows_nothing
 from holdfast.server.calling import call
 from holdfast.server.compat import statebase, trove
 from holdfast.server.compat.statebase.failures import Phrasing
@@ -44,8 +45,9 @@ from holdfast.server.requests import Request, Services
 from holdfast.server.responses import LARGE_BYTES, Response, Stream
 from holdfast.server.room import Room
 from holdfast.server.routes import console, logins
-from holdfast.server.routing import Route
+from holdfast.server.routing import Route, Who
 from holdfast.server.stopping import Stopping, stop_with_parent
+from holdfast.server.strangers import Strangers
 from holdfast.server.streams import Streams
 from holdfast.server.table import Entry, Group, Table
 from holdfast.server.textprocesses import TextProcesses
@@ -303,7 +305,7 @@ class Application:
         self._table, self._services = table, services
         self._refusing, self._admit = refusing, admit
         self._observer, self._lifespans = observer, lifespans
-        self._rephrase = rephrase
+        self._rephrase, self._strangers = rephrase, Strangers()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request, or lives for as long as the server does."""
@@ -334,9 +336,7 @@ class Application:
 
     async def _answer(self, request: Request) -> Response | Stream:
         try:
-            await self._refusing.check(request)
-            entry = self._table.find(request)
-            await self._admit(entry, request)
+            entry = await self._found(request)
             await let_in(request, entry.max_body_bytes)
             name = idempotency.name_of(request)
             if name is None:
@@ -357,7 +357,23 @@ class Application:
                 return answer
             return await packed(request, answer)
         except Exception as exc:  # noqa: BLE001 - whatever it is, somebody waits for an answer
+            if request.caller is None:
+                with suppress(HoldfastError):  # Who has left in the meantime is told the same.
+                    await self._strangers.hold(request)
             return answer_to(request, exc, self._rephrase)
+
+    async def _found(self, request: Request) -> Entry:
+        """Returns the route of a request, once that is admitted."""
+        if shows_nothing(request):
+            await self._strangers.hold(request)
+        await self._refusing.check(request)
+        entry = self._table.find(request)
+        if entry.route.who is Who.ANYBODY:
+            await self._strangers.hold(request)
+        await self._admit(entry, request)
+        if request.caller is not None:
+            self._strangers.know(request, request.caller.vault.tenant_id)
+        return entry
 
     async def _live(self, receive: Receive, send: Send) -> None:
         await receive()

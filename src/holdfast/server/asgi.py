@@ -13,3 +13,6 @@ Header = tuple[bytes, bytes]
 LIVE: Final = "holdfast.live"
 """In the scope of a request whose answer tells what happens while it is sent: it has no size, and
 no time by which all of it has to be taken."""
+
+LEAVING: Final = "holdfast.leaving"
+"""In the scope of a request, a set: what is in it is called when the connection is lost."""

@@ -5,7 +5,6 @@ key is looked up anew for each request: one that was revoked a moment ago is ref
 to another tenant is answered like what is not there.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import Final, TypeVar
@@ -53,12 +52,6 @@ CONSOLE: Final = "console"
 
 MOST_KNOWN: Final = 10_000
 
-REFUSALS: Final = 400
-"""Requests without a valid key that are refused in a second: some tenth of the loop's time."""
-
-REFUSED_S: Final = 10.0
-"""The longest that one of them waits for its turn."""
-
 MAX_TASK_CHARS: Final = 2048
 MINE: Final = "me"
 """The workspace of the key, for clients that were not told which it is."""
@@ -82,18 +75,13 @@ class Admission:
         self._threads, self._strangers = threads, Seat(STRANGERS, threads)
         self._known = dict[bytes, str]()
         """The tenants of keys that were valid when they were last looked up."""
-        self._refused_at = 0.0
 
     async def admit(self, entry: Entry, request: Request) -> None:
         """Admits a request, or raises `Unauthorized`, or that the key is not for this."""
         if entry.route.who is Who.ANYBODY:
             SEAT.set(self._strangers)
             return
-        try:
-            request.caller = caller = await self._admit(entry, request)
-        except Unauthorized:
-            await self._wait_to_refuse()
-            raise
+        request.caller = caller = await self._admit(entry, request)
         await self._count(caller)
         check_may(caller, entry, request)
         SEAT.set(Seat(caller.vault.tenant_id, self._threads))
@@ -101,15 +89,6 @@ class Admission:
         # Always: a request that came right behind another begins in the context of that one.
         VIA.set(None if caller.is_signed_in is None else CONSOLE)
         self._threads.pace.asked()
-
-    async def _wait_to_refuse(self) -> None:
-        """Refuses so many in a second: a flood of strangers leaves the loop to the others."""
-        now = asyncio.get_running_loop().time()
-        turn = max(self._refused_at, now - 1) + 1 / REFUSALS
-        # No further ahead: whoever comes after a flood does not pay for it.
-        self._refused_at = min(turn, now + REFUSED_S)
-        if self._refused_at > now:
-            await asyncio.sleep(self._refused_at - now)
 
     async def _admit(self, entry: Entry, request: Request) -> Caller:
         secret = secret_of(request.scope["headers"])
@@ -228,6 +207,11 @@ def secret_of(headers: Iterable[Header]) -> str | None:
         elif name == b"x-api-key":
             other = value.decode("latin-1").strip() or None
     return other
+
+
+def shows_nothing(request: Request) -> bool:
+    """Says whether a request bears nothing that anybody could be known by."""
+    return b"cookie" not in request.headers and secret_of(request.scope["headers"]) is None
 
 
 def _named(request: Request) -> str | None:

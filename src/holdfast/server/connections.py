@@ -4,9 +4,9 @@ Whoever can reach the port needs no key to hold a connection, so none is held fo
 a request is bounded in bytes and has a deadline, which drops of it do not put off. A body has to
 come at a rate that a bad line still has. An answer that nobody reads is given up, and so is one
 that is read so slowly that it would stay for hours. Where there are as many connections as the
-process can have, the one that has been without a request for the longest makes room. Of requests
-that are sent before the last one was answered few are taken at a time; and what comes after a body
-is no part of a head.
+process can have, the one that has been without a request for the longest makes room. What is sent
+before the last request was answered is not looked at until it is; what all connections have sent
+and nobody has answered is bounded, too; and what comes after a body is no part of a head.
 
 uvicorn parses, and has a deadline for idle connections; the rest is here. What the application
 does about the size of a body is not.
@@ -15,12 +15,13 @@ does about the size of a body is not.
 import asyncio
 import http
 import resource
+from collections.abc import Callable
 from typing import Any, ClassVar, Final, cast
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from holdfast.server.asgi import LIVE
+from holdfast.server.asgi import LEAVING, LIVE
 from holdfast.server.failures import Failure, Rephrase, say_plainly
 from holdfast.server.observing import GUARD, request_id_of
 from holdfast.wire import Problem
@@ -36,13 +37,23 @@ BODY_S: Final = 30.0
 BODY_BYTES: Final = 8 << 10
 """What a body has to bring in each such time: 270 bytes a second, a tenth of a bad mobile line."""
 
-MOST_AHEAD: Final = 16
-"""Requests that wait for the answers before theirs; what comes after them is not looked at yet."""
+HELD_BYTES: Final = 32 << 20
+"""What all connections may hold together of heads whose requests are not answered, and of what was
+sent after them: who comes to hold more is given up."""
+
+OWN_BYTES: Final = 16 << 10
+"""What each of them may hold beside that: more than any browser sends."""
+
+HEADER_BYTES: Final = 128
+REQUEST_BYTES: Final = 4 << 10
+"""What a header takes beside its bytes, and a request that waits for the one before it: some come
+with the end of a body."""
 
 HEAD_PIECE: Final = 2 << 10
 BODY_PIECE: Final = 16 << 10
 """What is parsed at a time where a head or a body is awaited: the smallest request has 18 bytes,
-and each costs the loop 25 us before anybody can stop it."""
+and each costs the loop 25 us before anybody can stop it. A piece ends where a head does."""
+_END: Final = b"\r\n\r\n"
 
 LINGER_S: Final = 2.0
 """How long a client that was refused has to read why."""
@@ -98,6 +109,7 @@ class Connection(HttpToolsProtocol):
     _most: ClassVar[int] = 0
     _wasting_until: ClassVar[float] = 0.0
     """When all that has come and nobody needs will have had its time."""
+    _held_in_all: ClassVar[int] = 0
     rephrase: ClassVar[Rephrase] = staticmethod(say_plainly)
 
     def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - uvicorn's own
@@ -110,8 +122,13 @@ class Connection(HttpToolsProtocol):
         """How long the client may still keep an answer waiting, and what it had to take when."""
         self._is_in_head, self._head_bytes, self._body_bytes = True, 0, 0
         self._ended = self._wasted_bytes = self._bare_bytes = 0
+        self._body_left = 0
+        """What is still to come of a body that says how long it is."""
         self._later = b""
         """What has come and is not looked at yet."""
+        self._heads_bytes = self._held = 0
+        """What the heads take that are not answered, and what is counted of all that is held."""
+        self._leaving = set[Callable[[], None]]()
         self._answered_at = 0.0
         self._refused: http.HTTPStatus | None = None
         self._why = "the request is refused"
@@ -135,18 +152,24 @@ class Connection(HttpToolsProtocol):
         self._set_timer(None)
         self.resume_writing()
         self._later = b""
+        self._count_held(0)
         Connection._idle.pop(self, None)
+        for leave in [*self._leaving]:
+            leave()
 
     def data_received(self, data: bytes) -> None:
-        """Takes what has come, as far as there is room for more requests."""
+        """Takes what has come, up to the end of the first request that is not answered."""
         self._later += data
+        if self._is_too_much():
+            self.transport.abort()
+            return
         self._parse()
 
     def _parse(self) -> None:
-        """Parses what has come, piece by piece, until too many requests wait for an answer."""
+        """Parses what has come, piece by piece, until a request waits for an answer."""
         data, place = self._later, 0
-        while place < len(data) and len(self.pipeline) < MOST_AHEAD:
-            end = place + (HEAD_PIECE if self._is_in_head else BODY_PIECE)
+        while place < len(data) and self._is_ready():
+            end = self._end_of_piece(data, place)
             self._take(data[place:end])
             place = end
         if self._is_wasted() and self._refused is None:
@@ -154,6 +177,36 @@ class Connection(HttpToolsProtocol):
         self._later = data[place:]
         if self._later:
             self._gate.hold()
+        heads = self._heads_bytes + self._head_bytes + REQUEST_BYTES * len(self.pipeline)
+        self._count_held(heads + len(self._later))
+
+    def _is_too_much(self) -> bool:
+        """Says whether a large head comes while there is no room for one: it is not even parsed."""
+        return (
+            Connection._held_in_all > HELD_BYTES - MAX_HEAD_BYTES
+            and self._is_in_head
+            and len(self._later) > OWN_BYTES
+            and self._later.find(_END, 0, OWN_BYTES) < 0
+        )
+
+    def _is_ready(self) -> bool:
+        """Says whether what comes next is looked at: no head before the last answer is complete."""
+        return not self._is_in_head or self._is_idle() or self._refused is not None
+
+    def _end_of_piece(self, data: bytes, place: int) -> int:
+        if not self._is_in_head:
+            return place + (min(self._body_left, BODY_PIECE) or BODY_PIECE)
+        end = place + HEAD_PIECE
+        last = data.find(_END, place, end)
+        return end if last < 0 else last + len(_END)
+
+    def _count_held(self, size: int) -> None:
+        """Counts what is held; gives a connection up that brings more than there is room for."""
+        held = max(0, size - OWN_BYTES)
+        more, self._held = held - self._held, held
+        Connection._held_in_all += more
+        if more > 0 and Connection._held_in_all > HELD_BYTES:
+            self.transport.abort()
 
     def _take(self, data: bytes) -> None:
         """Parses a piece; refuses a head that is too large, or as much around a body."""
@@ -189,6 +242,7 @@ class Connection(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         """Takes a part of a body."""
         self._bare_bytes = 0
+        self._body_left = max(0, self._body_left - len(body))
         super().on_body(body)
 
     def on_headers_complete(self) -> None:
@@ -207,7 +261,10 @@ class Connection(HttpToolsProtocol):
         Connection._idle.pop(self, None)
         self._is_in_head, self._head_bytes, self._body_bytes = False, 0, 0
         self._bare_bytes = 0
+        self._body_left = self._body_length()
+        self._heads_bytes += len(self.url) + size + HEADER_BYTES * len(self.headers)
         self._set_timer(None)
+        cast("dict[str, Any]", self.scope)[LEAVING] = self._leaving
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -223,8 +280,11 @@ class Connection(HttpToolsProtocol):
         self._patience = ANSWER_S
         if not self.transport.is_closing():
             Connection._idle[self] = None
+        if not self.pipeline:
+            self._heads_bytes = 0
+            self._count_held(len(self._later))
         super().on_response_complete()
-        if self._later and len(self.pipeline) < MOST_AHEAD:
+        if self._later:
             # Behind whoever else has sent something meanwhile.
             self.loop.call_soon(self._go_on)
 
@@ -329,6 +389,10 @@ class Connection(HttpToolsProtocol):
             name == b"transfer-encoding" or (name == b"content-length" and value.strip(b"0 "))
             for name, value in self.headers
         )
+
+    def _body_length(self) -> int:
+        """Returns how long the head says that the body is; 0 if it does not say so."""
+        return next((int(value) for name, value in self.headers if name == b"content-length"), 0)
 
     def _is_live(self) -> bool:
         """Says whether what is answered comes as it happens."""

@@ -231,6 +231,15 @@ def tell(logger: logging.Logger, text: str) -> None:
         logger.handle(logging.LogRecord(logger.name, logging.INFO, "", 0, text, (), None))
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Says whether a line tells something: not where a request ended that a stop has given up.
+
+    How many those are stands in a line of its own.
+    """
+    failure = None if record.exc_info is None else record.exc_info[1]
+    return not isinstance(failure, asyncio.CancelledError)
+
+
 def log_to(stream: TextIO, *, logs_requests: bool = True) -> None:
     """Lets the log of this process be written to a stream: all of it, or what went wrong."""
     handler = Together(stream)
@@ -240,4 +249,5 @@ def log_to(stream: TextIO, *, logs_requests: bool = True) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
+    logging.getLogger("uvicorn.error").addFilter(_is_news)
     logging.getLogger("holdfast").setLevel(logging.INFO if logs_requests else logging.WARNING)

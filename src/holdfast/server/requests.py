@@ -82,8 +82,8 @@ class Request:
     """One request. Nothing of it is read, and nothing made of it, before somebody asks."""
 
     __slots__ = (
-        "_pairs", "_taken", "caller", "headers", "id", "method", "path", "places", "receive",
-        "scope", "services", "template",
+        "_pairs", "_taken", "caller", "has_waited", "headers", "id", "method", "path", "places",
+        "receive", "scope", "services", "template",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, services: Services, request_id: str) -> None:
@@ -97,6 +97,8 @@ class Request:
         self.template: str | None = None
         """The path of the route that answers, if one does."""
         self.caller: Caller | None = None
+        self.has_waited = False
+        """Whether it had its turn among those of strangers."""
         self._pairs: Pairs | None = None
         self._taken: Taken | None = None
 

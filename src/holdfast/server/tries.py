@@ -7,12 +7,12 @@ each worker for itself.
 import asyncio
 import time
 from collections.abc import Callable
-from ipaddress import IPv4Address, ip_address, ip_network
 from typing import Final
 
 from holdfast.engine.tenancy.rates import Bucket
 from holdfast.server.problems import TooManySignIns
 from holdfast.server.requests import Request
+from holdfast.server.strangers import addresses, network
 
 TRIES: Final = 10
 """Sign-ins that an address may try in a minute."""
@@ -41,12 +41,12 @@ class Tries:
 
     def count(self, request: Request) -> None:
         """Counts a try; raises `TooManySignIns` for one too many."""
-        peer, other = _addresses(request)
+        peer, other = addresses(request)
         if other is None:
-            self._take(_network(peer), self._most)
+            self._take(network(peer), self._most)
         else:
-            self._take(f"{_network(peer)} for {_network(other)}", self._most)
-            self._take(f"{_network(peer)} for others", self._most_of_proxy)
+            self._take(f"{network(peer)} for {network(other)}", self._most)
+            self._take(f"{network(peer)} for others", self._most_of_proxy)
 
     def take(self, name: str) -> None:
         """Counts a try of somebody who is known by name; raises `TooManySignIns`."""
@@ -63,31 +63,6 @@ class Tries:
         bucket.left -= 1
         if len(self._buckets) > MOST_ADDRESSES:
             del self._buckets[next(iter(self._buckets))]
-
-
-def address_of(request: Request) -> str:
-    """Returns where a request comes from, as far as that is told."""
-    peer, other = _addresses(request)
-    return peer if other is None else f"{other} (by {peer})"
-
-
-def _addresses(request: Request) -> tuple[str, str | None]:
-    """Returns who is connected, and for whom it says that it asks; None if it says nothing."""
-    peer = (request.scope.get("client") or ("",))[0]
-    said = request.headers.get(b"x-forwarded-for")
-    # What the last proxy says; whoever is before it may have said anything.
-    return peer, None if said is None else said.decode("latin-1").rpartition(",")[2].strip()[:64]
-
-
-def _network(address: str) -> str:
-    """Returns whose address it is: of IPv6, everybody has 2^64."""
-    try:
-        found = ip_address(address)
-    except ValueError:
-        return address[:64]
-    if isinstance(found, IPv4Address):
-        return str(found)
-    return str(ip_network(f"{found}/64", strict=False))
 
 
 async def answered_at(begun: float) -> None:

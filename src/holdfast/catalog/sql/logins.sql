@@ -4,7 +4,7 @@
 INSERT INTO logins ({login}) VALUES ({:login}) ON CONFLICT DO NOTHING
 
 -- name: count_logins
-SELECT count(*) FROM logins
+SELECT count(*), count(CASE WHEN address = :address THEN 1 END) FROM logins
 
 -- name: find_login
 SELECT {login} FROM logins WHERE device_hash = :device_hash

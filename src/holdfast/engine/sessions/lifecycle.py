@@ -200,15 +200,18 @@ def update(handle: Handle, wanted: UpdateSession) -> SessionRows:
 
     def compute(draft: Draft, session: SessionRow, version: VersionRow) -> SessionRows:
         known = msgspec.json.decode(session.metadata)
+        merged, encode = {**known, **more}, msgspec.json.encode
         changed = replace(
             session,
-            metadata=msgspec.json.encode({**known, **more}).decode(),
+            metadata=encode(merged).decode(),
             updated_at=draft.now,
             expires_at=_expiry(draft.now, ttl_seconds) or session.expires_at,
             is_present=True,
         )
         if shortens(handle, changed.expires_at, session.expires_at):
             raise AddOnly("shorten the term of a session")
+        if handle.context.adds_only and encode({**merged, **known}) != encode(merged):
+            raise AddOnly("change the metadata of a session")  # No version keeps what it was.
         draft.transaction.set_session(changed)
         details = {"metadata_diff": sorted(more), "ttl_seconds": ttl_seconds}
         draft.note(changed, "session.updated", details)

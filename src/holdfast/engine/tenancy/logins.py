@@ -27,6 +27,9 @@ from holdfast.operations.operation import does
 MOST_WAITING: Final = 1000
 """Programs that wait at a time, in all of a vault: anybody may ask for a code."""
 
+MOST_OF_ADDRESS: Final = 20
+"""The same from one address: a stranger at ten addresses does not keep everybody else out."""
+
 MAX_CLIENT_CHARS: Final = 200
 DRAWS: Final = 5
 """How often a code is drawn that is nobody else's: one of 25 billion seldom is."""
@@ -77,7 +80,8 @@ class DeviceLogins(Part):
             )
             with context.catalog.write() as transaction:
                 transaction.purge_logins(before=now - WAITS)
-                if transaction.count_logins() >= MOST_WAITING:
+                waiting, of_address = transaction.count_logins(address=login.address)
+                if waiting >= MOST_WAITING or of_address >= MOST_OF_ADDRESS:
                     raise Busy("too many programs wait to be signed in")
                 if transaction.add_login(login):
                     return StartedLogin(device_code=device_code, user_code=user_code)

@@ -21,8 +21,9 @@ from holdfast.server.pages import HOME
 from holdfast.server.requests import Caller, Request
 from holdfast.server.responses import Response
 from holdfast.server.routing import Route, Who, post
+from holdfast.server.strangers import address_of
 from holdfast.server.threads import in_thread
-from holdfast.server.tries import Tries, address_of
+from holdfast.server.tries import Tries
 from holdfast.wire.logins import LoginPolled, LoginStarted, PollLogin, StartLogin
 
 INTERVAL_S: Final = 2
@@ -33,6 +34,10 @@ EARLY_S: Final = 1.0
 
 POLLS: Final = 120
 """Questions that an address may ask in a minute, for all programs there."""
+
+STARTS_OF_PROXY: Final = 60
+"""Codes in a minute for whoever says that it asks for others, whom it may have made up: in the
+time that a code is good for, not all that may wait."""
 
 DECISIONS: Final = 30
 """Codes that the operators of a workspace may try in a minute."""
@@ -46,7 +51,7 @@ def make_routes(browsers: Browsers, logins: DeviceLogins) -> list[Route]:
 
 
 def _of_programs(browsers: Browsers, logins: DeviceLogins) -> list[Route]:
-    starts, asks, pace = Tries(), Tries(POLLS, POLLS * 10), Pace()
+    starts, asks, pace = Tries(most_of_proxy=STARTS_OF_PROXY), Tries(POLLS, POLLS * 10), Pace()
 
     @post("/v1/auth/device/start", who=Who.ANYBODY, is_secret=True, claims=False)
     async def start(request: Request, data: StartLogin | None = None) -> LoginStarted | Response:
