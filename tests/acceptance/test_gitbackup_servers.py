@@ -65,6 +65,7 @@ def push(agent: holdfast.Client, started: Server) -> holdfast.GitBackup:
         found = agent.git.get()
         if found.tried_at != tried and (found.asked_at is None or found.last_error):
             return found
+        time.sleep(0.05)
     raise AssertionError(started.read_log())
 
 
