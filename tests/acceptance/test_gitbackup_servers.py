@@ -65,6 +65,7 @@ def push(agent: holdfast.Client, started: Server) -> holdfast.GitBackup:
         found = agent.git.get()
         if found.tried_at != tried and (found.asked_at is None or found.last_error):
             return found
+        time.sleep(0.05)
     raise AssertionError(started.read_log())
 
 
@@ -210,13 +211,16 @@ def test_a_server_that_is_killed_while_it_pushes_leaves_nothing_running(home, pl
 
         sshd.stop()
         sshd.start()
-        server.start()
-        with agent.task("more"):
-            agent.files.write("b", "2")
-        found = push(agent, server)
-        assert found.last_error is None
-        assert found.pushed_commit == git("-C", str(bare), "rev-parse", "main")
-        assert int(git("-C", str(bare), "rev-list", "--count", "main")) == len(agent.timeline())
+        with holdfast.open(server.data, secrets_key=KEY) as vault:
+            there = vault.namespace("agent")
+            there.git.push()
+            assert vault.push_backups() == 1
+            found = there.git.get()
+            assert found.last_error is None
+            assert found.pushed_commit == git("-C", str(bare), "rev-parse", "main")
+            count = int(git("-C", str(bare), "rev-list", "--count", "main"))
+            assert count == len(there.timeline())
+            assert vault.verify().faults == []
         assert git("-C", str(bare), "fsck", "--strict", "--no-dangling") == ""
         assert not [*server.data.glob("git/*/*.git/run-*")]  # Where the key was.
 
