@@ -56,6 +56,11 @@ settings.load_profile(
 
 MAY_STAY = shells.set_up()
 
+KEEPS_NOTHING = sys.dont_write_bytecode
+# Of tests it is kept all the same, for the next run: to make the assertions of all of them tell
+# what they met takes each process of a run a quarter of a minute.
+sys.dont_write_bytecode = False
+
 MOST_IN_A_FIRST_LINE = 120
 """Bytes that a script may use to name its interpreter."""
 
@@ -69,7 +74,7 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     There are thousands of them, and each would compile it anew: a command takes 0.9 s of work then,
     and 0.3 s otherwise.
     """
-    if not sys.dont_write_bytecode or hasattr(session.config, "workerinput"):
+    if not KEEPS_NOTHING or hasattr(session.config, "workerinput"):
         return
     compileall.compile_dir(str(Path(holdfast.__file__).parent), quiet=2)
     if not Path(cache_from_source(pytest.__file__)).exists():
