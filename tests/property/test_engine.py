@@ -1102,7 +1102,11 @@ class VaultMachine(RuleBasedStateMachine):
             assert files.list(folder) == wanted
         for path in PATHS:
             if path in state.tree:
-                assert files.stat(path) == expected_info(state.tree, path, begun)
+                found = files.stat(path)
+                assert msgspec.structs.replace(found, tag=None) == expected_info(
+                    state.tree, path, begun
+                )
+                assert (found.tag is not None) == isinstance(state.tree[path], File)
             else:
                 assert not files.exists(path)
 
