@@ -62,7 +62,9 @@ def print_snapshots(home: Path, objects: str, wire: Wire) -> None:
         first = agent.snapshot("first")
         before = wire.counts.copy()
         for turn in range(ROUNDS):
-            changed = ((f"f{n:04}", _text(turn * 7919 + n, SMALL_BYTES)) for n in range(CHANGED))
+            changed = (
+                (f"f{n:04}", _text((turn + 1) * 7919 + n, SMALL_BYTES)) for n in range(CHANGED)
+            )
             agent.files.write_many(changed)
             agent.snapshot()
         taken, before = wire.counts - before, wire.counts.copy()
