@@ -36,7 +36,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="What a bucket costs.")
     parser.add_argument("--files", type=int, default=4_000, help="files that are exported")
     parser.add_argument("--delay-ms", type=float, default=20.0, help="wait before each request")
-    parser.add_argument("--times", type=int, default=3, help="exports of each kind")
+    parser.add_argument("--times", type=int, default=3, help="exports of each usual kind")
+    parser.add_argument("--all", action="store_true", help="also without a cache, and a small one")
     parser.add_argument("--export", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.export:
@@ -49,7 +50,7 @@ def main() -> None:
             os.environ["HOLDFAST_CACHE"] = str(home / "cache")
             print_snapshots(home, server.url("snapshots"), wire)
             wire.delay_s = given.delay_ms / 1000
-            print_exports(home, server.url("exports"), wire, files=given.files, times=given.times)
+            print_exports(home, server.url("exports"), wire, given)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -61,7 +62,9 @@ def print_snapshots(home: Path, objects: str, wire: Wire) -> None:
         first = agent.snapshot("first")
         before = wire.counts.copy()
         for turn in range(ROUNDS):
-            changed = ((f"f{n:04}", _text(turn * 7919 + n, SMALL_BYTES)) for n in range(CHANGED))
+            changed = (
+                (f"f{n:04}", _text((turn + 1) * 7919 + n, SMALL_BYTES)) for n in range(CHANGED)
+            )
             agent.files.write_many(changed)
             agent.snapshot()
         taken, before = wire.counts - before, wire.counts.copy()
@@ -76,7 +79,8 @@ def print_snapshots(home: Path, objects: str, wire: Wire) -> None:
     print()
 
 
-def print_exports(home: Path, objects: str, wire: Wire, *, files: int, times: int) -> None:
+def print_exports(home: Path, objects: str, wire: Wire, given: argparse.Namespace) -> None:
+    files = given.files
     for place in (None, objects):
         with holdfast.open(home / ("near" if place is None else "far"), objects=place) as vault:
             agent = vault.namespace("bench")
@@ -86,19 +90,19 @@ def print_exports(home: Path, objects: str, wire: Wire, *, files: int, times: in
             agent.snapshot()
             vault.collect()
     kinds = {
-        "directory": (home / "near", "", {}),
-        "bucket, no cache": (home / "far", objects, {"HOLDFAST_CACHE_BYTES": "0"}),
+        "directory": (home / "near", "", dict[str, str]()),
         "bucket, cache empty": (home / "far", objects, {}),
         "bucket, cache full": (home / "far", objects, {}),
-        "bucket, cache of 8 MB": (home / "far", objects, {"HOLDFAST_CACHE_BYTES": str(8 << 20)}),
     }
+    for name, most in (("no cache", 0), ("cache of 8 MB", 8 << 20)) if given.all else ():
+        kinds[f"bucket, {name}"] = (home / "far", objects, {"HOLDFAST_CACHE_BYTES": f"{most}"})
     title = f"all of {files:,} files, {wire.delay_s * 1000:g} ms before each request"
     print(f"| {title} | seconds | ratio | requests | MB read |")
     print("|---|---|---|---|---|")
     usual = 0.0
     for name, (vault, place, environ) in kinds.items():
         found = list[tuple[float, int, float]]()
-        for _ in range(1 if "no cache" in name or "8 MB" in name else times):
+        for _ in range(1 if environ else given.times):
             if not name.endswith("full"):
                 shutil.rmtree(home / "cache", ignore_errors=True)
             with _counted(wire) as counted:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -123,12 +124,13 @@ def test_a_snapshot_of_ten_files_asks_the_bucket_nothing(
 
 
 def test_a_cold_read_fetches_pages_and_a_warm_one_nothing(
-    objects: str, wire: Wire, tmp_path: Path
+    objects: str, wire: Wire, tmp_path: Path, cache: Path
 ) -> None:
     with holdfast.open(tmp_path / "vault", objects=objects) as vault:
         agent = vault.namespace("alice")
         agent.files.write_many(FILES.items())
         agent.snapshot()
+    shutil.rmtree(cache)
     with holdfast.open(tmp_path / "vault", objects=objects) as vault:
         agent, before = vault.namespace("alice"), wire.counts["GET"]
         assert {path: agent.files.read(path) for path in FILES} == FILES
@@ -149,6 +151,7 @@ def test_what_is_wrong_in_the_cache_heals_and_in_the_bucket_is_told(
         agent = vault.namespace("alice")
         agent.files.write_many(FILES.items())
         agent.snapshot()
+    shutil.rmtree(cache)
     # On the wire: the page is kept as it came, and fetched again when it is found to be wrong.
     left = [Fault.FLIP]
     wire.choose = lambda method, path: left.pop() if left and _is_read(method, path) else None

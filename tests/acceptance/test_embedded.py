@@ -56,14 +56,6 @@ class Home:
         return sum(path.stat().st_size for path in top.rglob("*") if path.is_file())
 
 
-@pytest.fixture(scope="module")
-def template(postgres: PostgresServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    name = postgres.create_database()
-    holdfast.open(postgres.dsn(name), objects=tmp_path_factory.mktemp("none")).close()
-    yield name
-    postgres.drop_database(name)
-
-
 @pytest.fixture
 def folder(tmp_path: Path) -> Iterator[Path]:
     """A directory in memory, where there is enough: power cuts are tested elsewhere."""
@@ -82,7 +74,7 @@ def home(request: pytest.FixtureRequest, folder: Path) -> Iterator[Home]:
         made = Home(folder / "vault", folder / "vault" / "packs")
     else:
         server: PostgresServer = request.getfixturevalue("postgres")
-        database = server.create_database(template=request.getfixturevalue("template"))
+        database = server.create_database(template=request.getfixturevalue("postgres_template"))
         made = Home(server.dsn(database), folder / "packs")
     yield made
     for vault in made.opened:

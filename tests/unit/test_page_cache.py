@@ -51,7 +51,7 @@ def bucket() -> Counted:
 
 
 def opened(bucket: Counted, path: Path, *, max_bytes: int = 1 << 30) -> CachedBlobStore:
-    return CachedBlobStore(bucket, path / "cache", max_bytes=max_bytes)
+    return CachedBlobStore(bucket, path / "cache", max_bytes=max_bytes, ahead=0)
 
 
 def pages(path: Path) -> list[Path]:
@@ -73,6 +73,44 @@ def test_a_page_is_fetched_once_and_by_whoever_comes_first(bucket: Counted, tmp_
             assert blobs.get("pack-aa", start=start, length=1000) == DATA[start : start + 1000]
     assert bucket.asked == {"read": 3}
     assert len(pages(tmp_path)) == 3
+
+
+def test_who_asks_for_one_page_after_the_other_has_the_next_ones_fetched(
+    bucket: Counted, tmp_path: Path
+) -> None:
+    blobs = CachedBlobStore(bucket, tmp_path / "cache", max_bytes=1 << 30)
+    assert blobs.get("pack-aa", start=0, length=10) == DATA[:10]
+    assert bucket.asked == {"read": 1}, "who asks for one page gets one"
+    for start in range(0, len(DATA) - 100, 70_000):
+        assert blobs.get("pack-aa", start=start, length=100) == DATA[start : start + 100]
+    blobs._pool.shutdown()
+    assert bucket.asked == {"read": 4}
+    assert len(pages(tmp_path)) == 4
+
+
+def test_a_small_pack_is_there_when_it_was_put_and_a_large_one_is_not(
+    bucket: Counted, tmp_path: Path
+) -> None:
+    blobs = opened(bucket, tmp_path)
+    blobs.put("pack-small-aa", DATA)
+    assert blobs.get("pack-small-aa", start=3 * PAGE_BYTES, length=10) == DATA[-1000:-990]
+    assert bucket.asked == {}
+    blobs.put("pack-large-aa", DATA * 3)
+    assert len(pages(tmp_path)) == 4
+
+
+def test_a_page_that_changes_under_a_process_is_forgotten_by_who_notices(
+    bucket: Counted, tmp_path: Path
+) -> None:
+    blobs = opened(bucket, tmp_path)
+    assert blobs.get("pack-aa", start=0, length=10) == DATA[:10]
+    (page,) = pages(tmp_path)
+    with page.open("r+b") as file:
+        file.seek(40)
+        file.write(b"X")
+    blobs.forget("pack-aa")
+    assert blobs.get("pack-aa", start=0, length=10) == DATA[:10]
+    assert bucket.asked["read"] == 2
 
 
 def test_a_range_over_two_pages_is_whole(bucket: Counted, tmp_path: Path) -> None:
@@ -193,7 +231,7 @@ def test_the_bound_is_kept_by_eight_processes(tmp_path: Path) -> None:
         pid = os.fork()
         if not pid:
             try:
-                blobs = CachedBlobStore(Synthetic(), tmp_path / "cache", max_bytes=bound)
+                blobs = opened(Synthetic(), tmp_path, max_bytes=bound)
                 for page in range(40):
                     blobs.get(f"pack-{number}-aa", start=page * PAGE_BYTES, length=10)
                 os._exit(0 if used(tmp_path) <= bound else 1)

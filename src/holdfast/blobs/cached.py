@@ -3,9 +3,14 @@
 A bucket takes 20 ms for whatever it is asked, and the engine asks for a block here and a block
 there: so a whole page, 1 MiB, is fetched, and what is asked for next is mostly in it.
 
-- **A page is proven each time it is read from the disk**: in front of it stands a BLAKE3 over its
-  bytes, the blob's name and size, and where it lies in it. One that is wrong is dropped, and
-  fetched again. So nothing is synced, and a page that a crash has torn is no harm.
+- **A page is proven when a process first reads it**: in front of it stands a BLAKE3 over its bytes,
+  the blob's name and size, and where it lies in it. One that is wrong is dropped, and fetched
+  again. So nothing is synced, and a page that a crash has torn is no harm. From then on what is
+  asked for is read from the same file; should it change, objects do not hash to their names any
+  more, and who notices that has the page forgotten, and asks again.
+- **Pages come ahead.** Who asks for one after the other gets the next ones fetched beside it.
+- **What was put is here, too**, if it is a small pack, as new content is: it is read soon. Packs of
+  an import or a collection would only push out what others read.
 - **Bounded, over all processes that share the folder.** Each looks at the whole folder after a 64th
   of the bound has been written by it, and lets go of what was used longest ago when more than four
   fifths are taken: twelve processes may do so at their worst moment at once. What nobody has used
@@ -25,8 +30,8 @@ import os
 import stat
 import threading
 import time
-from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, Protocol
 
 from blake3 import blake3
@@ -55,8 +60,14 @@ _ROUND_S: Final = 3_600.0
 _USED_S: Final = 60.0
 """A use is written down if the last one is so long ago."""
 
-_HANDY: Final = 8
-"""Pages that are kept in memory: to prove one takes as long as to read ten blocks of it."""
+_AHEAD: Final = 3
+"""Pages that are fetched beside the one that is asked for, by who has asked for the one before."""
+
+_PUT_BYTES: Final = 8 * PAGE_BYTES
+"""The largest pack that is kept when it is put."""
+
+_KNOWN: Final = 1 << 16
+"""Pages of which a process remembers that it has proven them."""
 
 _LOCKS: Final = 64
 _JUDGED: Final = 64
@@ -75,8 +86,8 @@ class Pages(BlobStore, Protocol):
         ...
 
 
-class _Page(NamedTuple):
-    """A part of a blob, and how many bytes all of the blob has."""
+class _Part(NamedTuple):
+    """Some bytes of a page, and how many bytes all of the blob has."""
 
     data: bytes
     size: int
@@ -85,12 +96,20 @@ class _Page(NamedTuple):
 class CachedBlobStore:
     """A `BlobStore` of another's blobs, of which ranges that were read lately are here."""
 
-    def __init__(self, inner: Pages, folder: str | os.PathLike[str], *, max_bytes: int) -> None:
+    def __init__(
+        self,
+        inner: Pages,
+        folder: str | os.PathLike[str],
+        *,
+        max_bytes: int,
+        ahead: int = _AHEAD,
+    ) -> None:
         self._inner = inner
         self._disk = _Folder(os.fspath(folder), max_bytes)
-        self._handy = _Handy()
         self._worth = _Worth()
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
+        self._ahead = ahead
+        self._pool = ThreadPoolExecutor(max(1, ahead), thread_name_prefix="holdfast-pages")
 
     @property
     def is_remote(self) -> bool:
@@ -98,23 +117,26 @@ class CachedBlobStore:
         return self._inner.is_remote
 
     def put(self, name: str, data: bytes, /) -> None:
-        """Stores the bytes; who has written them seldom reads them soon, so none is kept."""
+        """Stores the bytes; keeps them if they are few."""
         self._inner.put(name, data)
+        if len(data) <= _PUT_BYTES:
+            for number, start in enumerate(range(0, len(data), PAGE_BYTES)):
+                page = _Part(bytes(data[start : start + PAGE_BYTES]), len(data))
+                self._disk.keep(name, number, page)
 
     def get(self, name: str, /, *, start: int = 0, length: int | None = None) -> bytes:
         """Returns exactly the range that was asked for, or raises; of a range, from its pages."""
         if length is None or not 0 < length <= PAGE_BYTES or start < 0 or not is_blob_name(name):
             return self._inner.get(name, start=start, length=length)
-        if self._worth.is_passed_by():
+        if not self._disk.is_usable or self._worth.is_passed_by():
             return self._inner.get(name, start=start, length=length)
-        first, last = start // PAGE_BYTES, (start + length - 1) // PAGE_BYTES
         self._worth.count(asked=length)
-        page = self._page(name, first)
-        length_of_range(name, size=page.size, start=start, length=length)
-        offset = start - first * PAGE_BYTES
-        data = page.data[offset : offset + length]
-        if last > first:
-            data += self._page(name, last).data[: length - len(data)]
+        number, offset = divmod(start, PAGE_BYTES)
+        found = self._part(name, number, offset, length)
+        length_of_range(name, size=found.size, start=start, length=length)
+        data = found.data
+        if offset + length > PAGE_BYTES:
+            data += self._part(name, number + 1, 0, offset + length - PAGE_BYTES).data
         if len(data) != length:
             # A page of another moment than its neighbour: only the bucket can say.
             self.forget(name)
@@ -156,23 +178,30 @@ class CachedBlobStore:
 
     def forget(self, name: str | None = None, /) -> None:
         """Lets go of a blob's pages, or of all."""
-        self._handy.forget(name)
         self._disk.forget(name)
 
-    def _page(self, name: str, number: int) -> _Page:
-        found = self._handy.find((name, number))
+    def _part(self, name: str, number: int, offset: int, length: int) -> _Part:
+        """Returns what a page has of a range; fetches it, and maybe some more, if need be."""
+        found = self._disk.find(name, number, offset, length)
         if found is not None:
             return found
+        size = self._disk.size_of(name, number - 1)
+        for each in range(number + 1, number + 1 + self._ahead if size is not None else 0):
+            if each * PAGE_BYTES < (size or 0) and not self._disk.has(name, each):
+                self._pool.submit(self._part_now, name, each, 0, 0)
+        return self._part_now(name, number, offset, length)
+
+    def _part_now(self, name: str, number: int, offset: int, length: int) -> _Part:
         # One that many ask for at once is fetched once.
         with self._locks[hash((name, number)) % _LOCKS]:
-            page = self._handy.find((name, number)) or self._disk.find(name, number)
-            if page is None:
-                start = number * PAGE_BYTES
-                page = _Page(*self._inner.read(name, start=start, length=PAGE_BYTES))
-                gone = self._disk.keep(name, number, page)
-                self._worth.count(fetched=len(page.data), gone=gone)
-            self._handy.keep((name, number), page)
-        return page
+            found = self._disk.find(name, number, offset, length)
+            if found is not None:
+                return found
+            start = number * PAGE_BYTES
+            page = _Part(*self._inner.read(name, start=start, length=PAGE_BYTES))
+            gone = self._disk.keep(name, number, page)
+            self._worth.count(fetched=len(page.data), gone=gone)
+        return page._replace(data=page.data[offset : offset + length])
 
 
 class _Worth:
@@ -207,31 +236,12 @@ class _Worth:
             self._asked = self._fetched = self._pages = self._gone = 0
 
 
-class _Handy:
-    """The pages that were used last, in memory."""
+class _Proof(NamedTuple):
+    """A file that was found right, by this process or as it wrote it."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pages: OrderedDict[tuple[str, int], _Page] = OrderedDict()
-
-    def find(self, key: tuple[str, int]) -> _Page | None:
-        with self._lock:
-            page = self._pages.get(key)
-            if page is not None:
-                self._pages.move_to_end(key)
-            return page
-
-    def keep(self, key: tuple[str, int], page: _Page) -> None:
-        with self._lock:
-            self._pages[key] = page
-            self._pages.move_to_end(key)
-            while len(self._pages) > _HANDY:
-                self._pages.popitem(last=False)
-
-    def forget(self, name: str | None) -> None:
-        with self._lock:
-            for key in [key for key in self._pages if name in (None, key[0])]:
-                del self._pages[key]
+    inode: int
+    size: int
+    """How many bytes the blob has."""
 
 
 class _File(NamedTuple):
@@ -249,35 +259,49 @@ class _Folder:
         self._lock = threading.Lock()
         self._written = 0
         self._next_round = 0.0
-        self._is_usable = self._max >= PAGE_BYTES and self._make()
+        self._proven: dict[tuple[str, int], _Proof] = {}
+        self.is_usable = self._max >= PAGE_BYTES and self._make()
 
-    def find(self, name: str, number: int) -> _Page | None:
-        """Returns a page that is there and right."""
-        if not self._is_usable:
-            return None
+    def size_of(self, name: str, number: int) -> int | None:
+        """Returns how many bytes a blob has, if this page of it was proven here."""
+        proof = self._proven.get((name, number))
+        return None if proof is None else proof.size
+
+    def has(self, name: str, number: int) -> bool:
+        """Says whether there is a page, right or not."""
+        return os.path.exists(self._path(name, number))
+
+    def find(self, name: str, number: int, offset: int, length: int) -> _Part | None:
+        """Returns a part of a page that is there and right."""
         path = self._path(name, number)
         try:
             descriptor = os.open(path, _READ)
         except OSError:
             return None
         try:
-            with open(descriptor, "rb", buffering=0) as file:
-                state = os.fstat(descriptor)
-                raw = file.readall()
+            state, proof = os.fstat(descriptor), self._proven.get((name, number))
+            if proof is not None and proof.inode == state.st_ino:
+                data = os.pread(descriptor, length, _HEADER_BYTES + offset)
+            else:
+                raw = os.pread(descriptor, _HEADER_BYTES + PAGE_BYTES + 1, 0)
+                page, proof = raw[_HEADER_BYTES:], _Proof(state.st_ino, _size_in(raw))
+                if raw[:_HASH_BYTES] != _hash(name, number, proof.size, page):
+                    _unlink(path)
+                    return None
+                self._remember(name, number, proof)
+                data = page[offset : offset + length]
         except OSError:
             return None
-        size, data = int.from_bytes(raw[_HASH_BYTES:_HEADER_BYTES]), raw[_HEADER_BYTES:]
-        if raw[:_HASH_BYTES] != _hash(name, number, size, data):
-            _unlink(path)
-            return None
+        finally:
+            os.close(descriptor)
         if time.time() - state.st_mtime > _USED_S:
             with contextlib.suppress(OSError):
                 os.utime(path)
-        return _Page(data, size)
+        return _Part(data, proof.size)
 
-    def keep(self, name: str, number: int, page: _Page) -> int:
+    def keep(self, name: str, number: int, page: _Part) -> int:
         """Writes a page; returns how many others had to go."""
-        if not self._is_usable:
+        if not self.is_usable:
             return 0
         path = self._path(name, number)
         temporary = f"{path}.{os.urandom(8).hex()}.tmp"
@@ -289,11 +313,12 @@ class _Folder:
             try:
                 # In one piece: on a full disk, what is short is no page.
                 written = os.writev(descriptor, [header, page.data])
+                inode = os.fstat(descriptor).st_ino
             finally:
                 os.close(descriptor)
             is_whole = written == len(header) + len(page.data)
         except OSError:
-            is_whole = False
+            is_whole, inode = False, 0
         try:
             if is_whole:
                 os.rename(temporary, path)
@@ -302,6 +327,7 @@ class _Folder:
         if not is_whole:
             _unlink(temporary)
             return 0
+        self._remember(name, number, _Proof(inode, page.size))
         with self._lock:
             self._written += len(header) + len(page.data)
             now = time.monotonic()
@@ -312,13 +338,22 @@ class _Folder:
 
     def forget(self, name: str | None) -> None:
         """Removes the pages of a blob, or all."""
-        if not self._is_usable or (name is not None and not is_blob_name(name)):
+        if not self.is_usable or (name is not None and not is_blob_name(name)):
             return
+        with self._lock:
+            for key in [key for key in self._proven if name in (None, key[0])]:
+                del self._proven[key]
         shards = [f"{self._root}/{name[-2:]}"] if name is not None else self._shards()
         for shard in shards:
             for entry in _entries(shard):
                 if _is_ours(entry) and (name is None or entry.name.startswith(f"{name}.")):
                     _unlink(entry.path)
+
+    def _remember(self, name: str, number: int, proof: _Proof) -> None:
+        with self._lock:
+            if len(self._proven) >= _KNOWN:
+                self._proven.clear()
+            self._proven[name, number] = proof
 
     def _make_room(self) -> int:
         """Lets go of what was used longest ago, and of what nobody uses; returns how many."""
@@ -373,6 +408,10 @@ def _hash(name: str, number: int, size: int, data: bytes) -> bytes:
     made = blake3(f"{name}.{number}.{size}.".encode())
     made.update(data)
     return made.digest()
+
+
+def _size_in(raw: bytes) -> int:
+    return int.from_bytes(raw[_HASH_BYTES:_HEADER_BYTES])
 
 
 def _entries(path: str) -> "list[os.DirEntry[str]]":
