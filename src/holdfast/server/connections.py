@@ -44,6 +44,10 @@ sent after them: who comes to hold more is given up."""
 OWN_BYTES: Final = 16 << 10
 """What each of them may hold beside that: more than any browser sends."""
 
+LARGE_S: Final = 0.004
+"""Between two heads that are larger than that: to parse one takes half a millisecond, and hundreds
+that came together would keep everybody waiting."""
+
 HEADER_BYTES: Final = 128
 REQUEST_BYTES: Final = 4 << 10
 """What a header takes beside its bytes, and a request that waits for the one before it: some come
@@ -110,6 +114,8 @@ class Connection(HttpToolsProtocol):
     _wasting_until: ClassVar[float] = 0.0
     """When all that has come and nobody needs will have had its time."""
     _held_in_all: ClassVar[int] = 0
+    _large_until: ClassVar[float] = 0.0
+    """When all large heads will have had their time."""
     rephrase: ClassVar[Rephrase] = staticmethod(say_plainly)
 
     def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - uvicorn's own
@@ -160,10 +166,16 @@ class Connection(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         """Takes what has come, up to the end of the first request that is not answered."""
         self._later += data
-        if self._is_too_much():
-            self.transport.abort()
-            return
-        self._parse()
+        if not self._is_large():
+            self._parse()
+        elif Connection._held_in_all > HELD_BYTES - MAX_HEAD_BYTES:
+            self.transport.abort()  # There is no room: it is not even parsed.
+        else:
+            self._gate.hold()
+            self._weigh()
+            at = max(self.loop.time(), Connection._large_until)
+            Connection._large_until = at + LARGE_S
+            self.loop.call_at(at, self._go_on)
 
     def _parse(self) -> None:
         """Parses what has come, piece by piece, until a request waits for an answer."""
@@ -177,17 +189,13 @@ class Connection(HttpToolsProtocol):
         self._later = data[place:]
         if self._later:
             self._gate.hold()
-        heads = self._heads_bytes + self._head_bytes + REQUEST_BYTES * len(self.pipeline)
-        self._count_held(heads + len(self._later))
+        self._weigh()
 
-    def _is_too_much(self) -> bool:
-        """Says whether a large head comes while there is no room for one: it is not even parsed."""
-        return (
-            Connection._held_in_all > HELD_BYTES - MAX_HEAD_BYTES
-            and self._is_in_head
-            and len(self._later) > OWN_BYTES
-            and self._later.find(_END, 0, OWN_BYTES) < 0
-        )
+    def _is_large(self) -> bool:
+        """Says whether the head that comes is larger than those of browsers."""
+        if not self._is_in_head or self._refused is not None or len(self._later) <= OWN_BYTES:
+            return False
+        return self._later.find(_END, 0, OWN_BYTES) < 0
 
     def _is_ready(self) -> bool:
         """Says whether what comes next is looked at: no head before the last answer is complete."""
@@ -199,6 +207,10 @@ class Connection(HttpToolsProtocol):
         end = place + HEAD_PIECE
         last = data.find(_END, place, end)
         return end if last < 0 else last + len(_END)
+
+    def _weigh(self) -> None:
+        heads = self._heads_bytes + self._head_bytes + REQUEST_BYTES * len(self.pipeline)
+        self._count_held(heads + len(self._later))
 
     def _count_held(self, size: int) -> None:
         """Counts what is held; gives a connection up that brings more than there is room for."""
