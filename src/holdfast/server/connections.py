@@ -15,13 +15,14 @@ does about the size of a body is not.
 import asyncio
 import http
 import resource
-from collections.abc import Callable
+import socket
+import sys
 from typing import Any, ClassVar, Final, cast
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from holdfast.server.asgi import LEAVING, LIVE
+from holdfast.server.asgi import HAS_LEFT, LIVE
 from holdfast.server.failures import Failure, Rephrase, say_plainly
 from holdfast.server.observing import GUARD, request_id_of
 from holdfast.wire import Problem
@@ -58,6 +59,9 @@ BODY_PIECE: Final = 16 << 10
 """What is parsed at a time where a head or a body is awaited: the smallest request has 18 bytes,
 and each costs the loop 25 us before anybody can stop it. A piece ends where a head does."""
 _END: Final = b"\r\n\r\n"
+_ENDED: Final = (7, 8)
+"""States of a connection as Linux counts them: closed, and closed by the other side."""
+
 
 LINGER_S: Final = 2.0
 """How long a client that was refused has to read why."""
@@ -134,7 +138,6 @@ class Connection(HttpToolsProtocol):
         """What has come and is not looked at yet."""
         self._heads_bytes = self._held = 0
         """What the heads take that are not answered, and what is counted of all that is held."""
-        self._leaving = set[Callable[[], None]]()
         self._answered_at = 0.0
         self._refused: http.HTTPStatus | None = None
         self._why = "the request is refused"
@@ -160,8 +163,6 @@ class Connection(HttpToolsProtocol):
         self._later = b""
         self._count_held(0)
         Connection._idle.pop(self, None)
-        for leave in [*self._leaving]:
-            leave()
 
     def data_received(self, data: bytes) -> None:
         """Takes what has come, up to the end of the first request that is not answered."""
@@ -276,7 +277,7 @@ class Connection(HttpToolsProtocol):
         self._body_left = self._body_length()
         self._heads_bytes += len(self.url) + size + HEADER_BYTES * len(self.headers)
         self._set_timer(None)
-        cast("dict[str, Any]", self.scope)[LEAVING] = self._leaving
+        cast("dict[str, Any]", self.scope)[HAS_LEFT] = self._has_left
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -405,6 +406,15 @@ class Connection(HttpToolsProtocol):
     def _body_length(self) -> int:
         """Returns how long the head says that the body is; 0 if it does not say so."""
         return next((int(value) for name, value in self.headers if name == b"content-length"), 0)
+
+    def _has_left(self) -> bool:
+        """Says whether the client has closed its end, also while nothing of it is read."""
+        if self.transport.is_closing():
+            return True
+        connected = self.transport.get_extra_info("socket")
+        if connected is None or sys.platform != "linux":
+            return False
+        return connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _ENDED
 
     def _is_live(self) -> bool:
         """Says whether what is answered comes as it happens."""
