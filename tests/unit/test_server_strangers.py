@@ -75,7 +75,7 @@ def test_a_flood_delays_no_probe_and_no_connection_that_has_shown_a_key() -> Non
     assert place_among(again, request(port=MANY), turns) < MANY / 10
 
 
-def test_who_leaves_takes_no_turn_and_who_had_one_needs_no_other(
+def test_who_leaves_takes_next_to_no_turn_and_who_had_one_needs_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(strangers, "PER_S", 20)

@@ -28,6 +28,9 @@ HEADERS: Final = 32
 """More than a browser sends: who sends more has one turn for each so many. To take 190 of them
 costs as much as six answers."""
 
+GONE: Final = 0.1
+"""What a turn of somebody who has left costs: to clear thousands away at once would take long."""
+
 MOST_CONNECTIONS: Final = 10_000
 ALIVE: Final = "/health/live"
 
@@ -106,13 +109,14 @@ class Turns:
                 continue
             if asked.has_left():
                 asked.told.set_exception(Unfit(CUT_OFF))
+                self._next_at += GONE / PER_S
                 continue
             asked.told.set_result(None)
             self._next_at += asked.cost / PER_S
         self._set_timer(loop)
 
     def _take(self) -> _Asked:
-        """Returns whose turn it is, and what it costs; the next is somebody else's, if any is."""
+        """Returns whose turn it is; the next is somebody else's, if any is."""
         place, names = next(iter(self._waiting.items()))
         name, waiting = next(iter(names.items()))
         asked = waiting.popleft()
