@@ -3,6 +3,7 @@
 import asyncio
 import select
 import socket
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 import uvicorn
 
 from holdfast.server import connections
-from holdfast.server.asgi import LIVE
+from holdfast.server.asgi import HAS_LEFT, LIVE
 from holdfast.server.connections import Connection
 from holdfast.server.responses import Response
 
@@ -24,6 +25,10 @@ SEVERAL = 4 << 20
 """What is sent in several pieces."""
 
 PIECES = ("/pieces", "/pieces/live")
+
+
+LEFT = threading.Event()
+"""Whether a request for `/left` knows that its client has gone."""
 
 
 async def echo(scope: Any, receive: Any, send: Any) -> None:
@@ -37,6 +42,10 @@ async def echo(scope: Any, receive: Any, send: Any) -> None:
         if message["type"] == "http.disconnect":
             return
         size, more = size + len(message["body"]), message["more_body"]
+    if scope["path"] == "/left":
+        while not scope[HAS_LEFT]():  # noqa: ASYNC110 - it is asked, and tells nobody
+            await asyncio.sleep(0.01)
+        LEFT.set()
     if scope["path"] == "/slow":
         await asyncio.sleep(2 * connections.HEAD_S)
     body = b"x" * LARGE if scope["path"] == "/large" else str(size).encode()
@@ -381,6 +390,19 @@ def test_what_all_connections_hold_unanswered_is_bounded(
     while Connection._held_in_all != held:  # pyright: ignore[reportPrivateUsage]
         assert time.monotonic() < end
         assert is_served(address)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it shows when it is read from")
+@pytest.mark.parametrize("ahead", [b"", get() * 2])
+def test_who_leaves_is_noticed_also_where_more_has_come(
+    address: tuple[str, int], ahead: bytes
+) -> None:
+    LEFT.clear()
+    with socket.create_connection(address, timeout=PATIENCE_S) as connection:
+        connection.sendall(get("/left") + ahead)
+        assert is_served(address)
+        assert not LEFT.is_set()
+    assert LEFT.wait(PATIENCE_S)
 
 
 def test_whoever_sends_more_ahead_than_is_answered_waits(

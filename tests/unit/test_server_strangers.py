@@ -2,12 +2,12 @@
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
 from holdfast.server import strangers
-from holdfast.server.asgi import LEAVING
+from holdfast.server.asgi import HAS_LEFT
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Request
 from holdfast.server.strangers import Strangers
@@ -25,7 +25,7 @@ def request(
     address: str = "192.0.2.1", *, port: int = 1, path: str = "/", said: bytes | None = None
 ) -> Request:
     asked = SimpleNamespace(
-        scope={"client": (address, port), "headers": [], LEAVING: set[Any]()},
+        scope={"client": (address, port), "headers": []},
         headers={} if said is None else {b"x-forwarded-for": said},
         path=path,
         has_waited=False,
@@ -75,22 +75,23 @@ def test_a_flood_delays_no_probe_and_no_connection_that_has_shown_a_key() -> Non
     assert place_among(again, request(port=MANY), turns) < MANY / 10
 
 
-def test_who_leaves_takes_no_turn_and_who_had_one_needs_no_other(
+def test_who_leaves_takes_next_to_no_turn_and_who_had_one_needs_no_other(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(strangers, "PER_S", 20)
 
     async def run() -> None:
         held, first, gone = Strangers(), request(), [request() for _ in range(MANY)]
+        has_gone = asyncio.Event()
+        for each in gone:
+            each.scope[HAS_LEFT] = has_gone.is_set
         for _ in range(MANY):
             await held.hold(first)
         loop = asyncio.get_running_loop()
         waiting = [loop.create_task(held.hold(each)) for each in gone]
         last = loop.create_task(held.hold(request()))
         await asyncio.sleep(0)
-        for each in gone:
-            for leave in [*each.scope[LEAVING]]:
-                leave()
+        has_gone.set()
         begun = loop.time()
         await last
         # Their turns would have been so long.

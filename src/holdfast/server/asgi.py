@@ -14,5 +14,5 @@ LIVE: Final = "holdfast.live"
 """In the scope of a request whose answer tells what happens while it is sent: it has no size, and
 no time by which all of it has to be taken."""
 
-LEAVING: Final = "holdfast.leaving"
-"""In the scope of a request, a set: what is in it is called when the connection is lost."""
+HAS_LEFT: Final = "holdfast.has_left"
+"""In the scope of a request: says whether its client is gone, also where nobody reads from it."""

@@ -15,13 +15,14 @@ does about the size of a body is not.
 import asyncio
 import http
 import resource
-from collections.abc import Callable
+import socket
+import sys
 from typing import Any, ClassVar, Final, cast
 
 from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from holdfast.server.asgi import LEAVING, LIVE
+from holdfast.server.asgi import HAS_LEFT, LIVE
 from holdfast.server.failures import Failure, Rephrase, say_plainly
 from holdfast.server.observing import GUARD, request_id_of
 from holdfast.wire import Problem
@@ -44,6 +45,10 @@ sent after them: who comes to hold more is given up."""
 OWN_BYTES: Final = 16 << 10
 """What each of them may hold beside that: more than any browser sends."""
 
+LARGE_S: Final = 0.004
+"""Between two heads that are larger than that: to parse one takes half a millisecond, and hundreds
+that came together would keep everybody waiting."""
+
 HEADER_BYTES: Final = 128
 REQUEST_BYTES: Final = 4 << 10
 """What a header takes beside its bytes, and a request that waits for the one before it: some come
@@ -54,6 +59,9 @@ BODY_PIECE: Final = 16 << 10
 """What is parsed at a time where a head or a body is awaited: the smallest request has 18 bytes,
 and each costs the loop 25 us before anybody can stop it. A piece ends where a head does."""
 _END: Final = b"\r\n\r\n"
+_ENDED: Final = (7, 8)
+"""States of a connection as Linux counts them: closed, and closed by the other side."""
+
 
 LINGER_S: Final = 2.0
 """How long a client that was refused has to read why."""
@@ -110,6 +118,8 @@ class Connection(HttpToolsProtocol):
     _wasting_until: ClassVar[float] = 0.0
     """When all that has come and nobody needs will have had its time."""
     _held_in_all: ClassVar[int] = 0
+    _large_until: ClassVar[float] = 0.0
+    """When all large heads will have had their time."""
     rephrase: ClassVar[Rephrase] = staticmethod(say_plainly)
 
     def __init__(self, *arguments: Any, **named: Any) -> None:  # noqa: ANN401 - uvicorn's own
@@ -128,7 +138,6 @@ class Connection(HttpToolsProtocol):
         """What has come and is not looked at yet."""
         self._heads_bytes = self._held = 0
         """What the heads take that are not answered, and what is counted of all that is held."""
-        self._leaving = set[Callable[[], None]]()
         self._answered_at = 0.0
         self._refused: http.HTTPStatus | None = None
         self._why = "the request is refused"
@@ -154,16 +163,20 @@ class Connection(HttpToolsProtocol):
         self._later = b""
         self._count_held(0)
         Connection._idle.pop(self, None)
-        for leave in [*self._leaving]:
-            leave()
 
     def data_received(self, data: bytes) -> None:
         """Takes what has come, up to the end of the first request that is not answered."""
         self._later += data
-        if self._is_too_much():
-            self.transport.abort()
-            return
-        self._parse()
+        if not self._is_large():
+            self._parse()
+        elif Connection._held_in_all > HELD_BYTES - MAX_HEAD_BYTES:
+            self.transport.abort()  # There is no room: it is not even parsed.
+        else:
+            self._gate.hold()
+            self._weigh()
+            at = max(self.loop.time(), Connection._large_until)
+            Connection._large_until = at + LARGE_S
+            self.loop.call_at(at, self._go_on)
 
     def _parse(self) -> None:
         """Parses what has come, piece by piece, until a request waits for an answer."""
@@ -177,17 +190,13 @@ class Connection(HttpToolsProtocol):
         self._later = data[place:]
         if self._later:
             self._gate.hold()
-        heads = self._heads_bytes + self._head_bytes + REQUEST_BYTES * len(self.pipeline)
-        self._count_held(heads + len(self._later))
+        self._weigh()
 
-    def _is_too_much(self) -> bool:
-        """Says whether a large head comes while there is no room for one: it is not even parsed."""
-        return (
-            Connection._held_in_all > HELD_BYTES - MAX_HEAD_BYTES
-            and self._is_in_head
-            and len(self._later) > OWN_BYTES
-            and self._later.find(_END, 0, OWN_BYTES) < 0
-        )
+    def _is_large(self) -> bool:
+        """Says whether the head that comes is larger than those of browsers."""
+        if not self._is_in_head or self._refused is not None or len(self._later) <= OWN_BYTES:
+            return False
+        return self._later.find(_END, 0, OWN_BYTES) < 0
 
     def _is_ready(self) -> bool:
         """Says whether what comes next is looked at: no head before the last answer is complete."""
@@ -199,6 +208,10 @@ class Connection(HttpToolsProtocol):
         end = place + HEAD_PIECE
         last = data.find(_END, place, end)
         return end if last < 0 else last + len(_END)
+
+    def _weigh(self) -> None:
+        heads = self._heads_bytes + self._head_bytes + REQUEST_BYTES * len(self.pipeline)
+        self._count_held(heads + len(self._later))
 
     def _count_held(self, size: int) -> None:
         """Counts what is held; gives a connection up that brings more than there is room for."""
@@ -264,7 +277,7 @@ class Connection(HttpToolsProtocol):
         self._body_left = self._body_length()
         self._heads_bytes += len(self.url) + size + HEADER_BYTES * len(self.headers)
         self._set_timer(None)
-        cast("dict[str, Any]", self.scope)[LEAVING] = self._leaving
+        cast("dict[str, Any]", self.scope)[HAS_LEFT] = self._has_left
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -393,6 +406,15 @@ class Connection(HttpToolsProtocol):
     def _body_length(self) -> int:
         """Returns how long the head says that the body is; 0 if it does not say so."""
         return next((int(value) for name, value in self.headers if name == b"content-length"), 0)
+
+    def _has_left(self) -> bool:
+        """Says whether the client has closed its end, also while nothing of it is read."""
+        if self.transport.is_closing():
+            return True
+        connected = self.transport.get_extra_info("socket")
+        if connected is None or sys.platform != "linux":
+            return False
+        return connected.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] in _ENDED
 
     def _is_live(self) -> bool:
         """Says whether what is answered comes as it happens."""

@@ -11,11 +11,10 @@ question whether the server is alive.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from ipaddress import IPv4Address, ip_address, ip_network
-from typing import Final
+from typing import Final, NamedTuple
 
-from holdfast.server.asgi import LEAVING
+from holdfast.server.asgi import HAS_LEFT
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import CUT_OFF, Request
 
@@ -29,10 +28,19 @@ HEADERS: Final = 32
 """More than a browser sends: who sends more has one turn for each so many. To take 190 of them
 costs as much as six answers."""
 
+GONE: Final = 0.1
+"""What a turn of somebody who has left costs: to clear thousands away at once would take long."""
+
 MOST_CONNECTIONS: Final = 10_000
 ALIVE: Final = "/health/live"
 
-Turn = asyncio.Future[None]
+
+class _Asked(NamedTuple):
+    """Somebody who waits for a turn."""
+
+    told: asyncio.Future[None]
+    cost: float
+    has_left: Callable[[], bool]
 
 
 class Strangers:
@@ -44,7 +52,7 @@ class Strangers:
         """Who has shown a key on a connection."""
 
     async def hold(self, request: Request) -> None:
-        """Waits for the turn of a request, once; raises `Unfit` when its client leaves."""
+        """Waits for the turn of a request, once; raises `Unfit` for who has left."""
         if request.has_waited:
             return
         request.has_waited = True
@@ -52,7 +60,7 @@ class Strangers:
         tenant = self._tenants.get(_connection(request))
         whose = _places(request) if tenant is None else (tenant, "")
         cost = 1 + len(request.scope["headers"]) // HEADERS
-        await turns.wait(*whose, cost=cost, leaving=request.scope.get(LEAVING, set()))
+        await turns.wait(*whose, cost=cost, has_left=request.scope.get(HAS_LEFT, _stays))
 
     def know(self, request: Request, tenant: str) -> None:
         """Notes that a connection is a tenant's."""
@@ -69,31 +77,25 @@ class Turns:
     def __init__(self) -> None:
         self._next_at = 0.0
         """When the next turn is; long past after a while without any."""
-        self._waiting = dict[str, dict[str, deque[tuple[Turn, float]]]]()
+        self._waiting = dict[str, dict[str, deque[_Asked]]]()
         self._timer: asyncio.TimerHandle | None = None
 
     async def wait(
-        self, place: str, name: str, *, cost: float, leaving: set[Callable[[], None]]
+        self, place: str, name: str, *, cost: float, has_left: Callable[[], bool]
     ) -> None:
-        """Waits for a turn, which counts as so many of them.
-
-        What is in `leaving` is called by whoever knows that the client leaves.
-        """
+        """Waits for a turn, which counts as so many of them; raises `Unfit` for who has left."""
         loop = asyncio.get_running_loop()
         now = loop.time()
         self._next_at = max(self._next_at, now - AT_ONCE / PER_S)
         if not self._waiting and self._next_at <= now:
             self._next_at += cost / PER_S
             return
-        told: Turn = loop.create_future()
-        self._waiting.setdefault(place, {}).setdefault(name, deque()).append((told, cost))
+        told: asyncio.Future[None] = loop.create_future()
+        self._waiting.setdefault(place, {}).setdefault(name, deque()).append(
+            _Asked(told, cost, has_left)
+        )
         self._set_timer(loop)
-        leave = partial(_leave, told)
-        leaving.add(leave)
-        try:
-            await told
-        finally:
-            leaving.discard(leave)
+        await told
 
     def _set_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         if self._timer is None and self._waiting:
@@ -102,28 +104,32 @@ class Turns:
     def _pass_on(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer, now = None, loop.time()
         while self._waiting and self._next_at <= now:
-            told, cost = self._take()
-            if not told.done():  # Who has left, or was cancelled, takes no turn.
-                told.set_result(None)
-                self._next_at += cost / PER_S
+            asked = self._take()
+            if asked.told.done():  # It was cancelled.
+                continue
+            if asked.has_left():
+                asked.told.set_exception(Unfit(CUT_OFF))
+                self._next_at += GONE / PER_S
+                continue
+            asked.told.set_result(None)
+            self._next_at += asked.cost / PER_S
         self._set_timer(loop)
 
-    def _take(self) -> tuple[Turn, float]:
-        """Returns whose turn it is, and what it costs; the next is somebody else's, if any is."""
+    def _take(self) -> _Asked:
+        """Returns whose turn it is; the next is somebody else's, if any is."""
         place, names = next(iter(self._waiting.items()))
         name, waiting = next(iter(names.items()))
-        turn = waiting.popleft()
+        asked = waiting.popleft()
         del self._waiting[place], names[name]
         if waiting:
             names[name] = waiting
         if names:
             self._waiting[place] = names
-        return turn
+        return asked
 
 
-def _leave(told: Turn) -> None:
-    if not told.done():
-        told.set_exception(Unfit(CUT_OFF))
+def _stays() -> bool:
+    return False
 
 
 def _connection(request: Request) -> tuple[object, ...]:
