@@ -142,7 +142,7 @@ function Where({ asked, backup, close, done }) {
   const hasPassword = /^https\b/i.test(remote.trim());
   const set = async (form) => {
     const minutes = Number(form.get("minutes"));
-    await asked.setGit({
+    await asked.configureGit({
       remote: remote.trim(),
       branch: form.get("branch").trim() || undefined,
       ...(hasPassword && {
