@@ -48,7 +48,7 @@ def fill(vault: Path, files: int) -> None:
     """Makes a namespace with so many files."""
     half = files // 2
     names = [f"folder-{n // FOLDER:03}/{n % FOLDER:04}.txt" for n in range(half)]
-    names += [f"many/{n:06}.txt" for n in range(files - half)]
+    names += [f"all/{n:06}.txt" for n in range(files - half)]
     with holdfast.open(vault) as hf:
         agent = hf.namespace(NAMESPACE)
         for start in range(0, len(names), BATCH):
@@ -57,7 +57,7 @@ def fill(vault: Path, files: int) -> None:
 
 
 def open_folder(page: Page, turn: int) -> float:
-    folder = "many" if turn % 2 else f"folder-{turn:03}"
+    folder = "all" if turn % 2 else f"folder-{turn:03}"
     link = f".links a[href$='path={folder}%2F']"
     page.locator(link).wait_for()
     row = f"[aria-label='Files in {folder}'] a[data-at='1']"
@@ -70,7 +70,7 @@ def find_file(page: Page, turn: int) -> float:
     act = f"""const box = document.querySelector(".walk-head input");
       box.value = "{text}";
       box.dispatchEvent(new InputEvent("input", {{ bubbles: true }}))"""
-    row = f"[aria-label='Files that were found'] a[href*='many%2F{text}.txt']"
+    row = f"[aria-label='Files that were found'] a[href*='all%2F{text}.txt']"
     return page.evaluate(WAIT % {"act": act, "row": row})
 
 

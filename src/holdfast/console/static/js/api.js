@@ -176,7 +176,7 @@ export function namespaceOf(namespace) {
     removeSchedule: (id) =>
       send("DELETE", `v1/schedules/${encodeURIComponent(id)}`, { namespace }),
     git: (signal) => get("v1/git", {}, signal),
-    setGit: (body) => send("PUT", "v1/git", { body, namespace, wait: 60000 }),
+    configureGit: (body) => send("PUT", "v1/git", { body, namespace, wait: 60000 }),
     changeGit: (body) => send("PATCH", "v1/git", { body, namespace }),
     removeGit: () => send("DELETE", "v1/git", { namespace }),
     gitHostKeys: (signal) => get("v1/git/host-keys", {}, signal),

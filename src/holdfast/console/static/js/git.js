@@ -118,8 +118,8 @@ function Standing({ backup, newest, confirm }) {
   return html`
     <div class="numbers">
       <p class="number"><strong>${backup.pushed_at === null ? "never" : `#${backup.pushed_number}`}
-        </strong><${State} backup=${backup} behind=${behind} /><span class="quiet">${backup.pushed_at ===
-        null ? "pushed" : html`pushed <${Moment} at=${backup.pushed_at} short />`}</span></p>
+        </strong><span class="quiet">${backup.pushed_at === null ? "pushed" : html`pushed <${Moment}
+        at=${backup.pushed_at} short />`}</span><${State} backup=${backup} behind=${behind} /></p>
       <p class="number"><strong>${number(behind)}</strong><span class="quiet">${behind === 1 ?
         "snapshot" : "snapshots"} to go</span></p>
       <p class="number"><strong>${number(backup.withheld)}</strong><span class="quiet">${backup.withheld
@@ -142,7 +142,7 @@ function Where({ asked, backup, close, done }) {
   const hasPassword = /^https\b/i.test(remote.trim());
   const set = async (form) => {
     const minutes = Number(form.get("minutes"));
-    await asked.setGit({
+    await asked.configureGit({
       remote: remote.trim(),
       branch: form.get("branch").trim() || undefined,
       ...(hasPassword && {
