@@ -60,7 +60,8 @@ def open_folder(page: Page, turn: int) -> float:
     folder = "all" if turn % 2 else f"folder-{turn:03}"
     link = f".links a[href$='path={folder}%2F']"
     page.locator(link).wait_for()
-    row = f"[aria-label='Files in {folder}'] a[data-at='1']"
+    # By where it leads: what was listed before stands there for a moment more.
+    row = f"[aria-label='Files in {folder}'] a[href*='path={folder}%2F0']"
     return page.evaluate(WAIT % {"act": f"document.querySelector(`{link}`).click()", "row": row})
 
 
