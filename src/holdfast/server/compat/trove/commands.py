@@ -76,7 +76,9 @@ def _run(agent: Namespace, data: ExecRequest, is_gone: IsGone) -> Executed:
         raise Unfit(str(exc)) from exc
     done = run_as(agent, wanted, manner)
     if done.stopped is Stopped.TIME:
-        message = f"the command took {done.duration_ms / 1000:.1f} seconds, which is longer than it may"
+        message = (
+            f"the command took {done.duration_ms / 1000:.1f} seconds, which is longer than it may"
+        )
         raise CommandTimedOut(message)
     return done
 
