@@ -25,8 +25,8 @@ AT_ONCE: Final = 1000
 """What may come together after a while without: pages of a dozen people, of 60 files each."""
 
 HEADERS: Final = 32
-"""More than a browser sends: who sends more has one turn for each so many. To take 190 of them
-costs as much as six answers."""
+"""More than a browser sends: who sends more has one turn for each so many. To parse 190 of them
+takes 250 us, and each is looked at again."""
 
 GONE: Final = 0.1
 """What a turn of somebody who has left costs: to clear thousands away at once would take long."""

@@ -18,8 +18,8 @@ from holdfast.errors import InvalidValue
 
 MOST_WORK: Final = 10_000_000_000
 STEP_WORK: Final = 10_000
-"""The bits of all steps that may be computed, and what a step counts beside its own: 1.5 us for it,
-and 8 us for the longest patterns that are taken. All of it is less than two seconds."""
+"""The bits of all steps that may be computed, and what a step counts beside its own. A step took
+4 us with patterns of 12,000 places, and 13 us with 62,000: all of it less than two seconds."""
 
 KEPT_BITS: Final = 64 << 20
 """What is kept of it, with as much again around it: 8 MiB."""
