@@ -221,6 +221,8 @@ def _prepared_packs(place: Path | str) -> Generator[tuple[Path | str, Callable[[
 def _empty(blobs: BlobStore) -> None:
     """Removes all packs, as far as that can be done; what says whose they are stays."""
     with suppress(HoldfastError):
+        if blobs.find_mark() is not None:
+            return  # Somebody has begun here meanwhile, and these are their packs.
         for name, _ in [*blobs.iter_names()]:
             blobs.delete(name)
 

@@ -404,6 +404,14 @@ def test_what_took_too_much_room_is_kept_aside(small: holdfast.Holdfast) -> None
     assert small.verify().ok
 
 
+def test_what_took_too_much_room_is_aside_whatever_else_ended_it(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "vault", commands=SMALL) as vault:
+        agent = vault.namespace("alice")
+        done = agent.exec("for i in {1..3}; do truncate -s 2M $i; done; yes")
+        assert done.stopped is Stopped.DISK
+        assert names(agent) == []
+
+
 @pytest.mark.parametrize("wanted", [{"rollback_on_failure": True}, {"task": "fill"}])
 def test_a_task_that_took_too_much_room_is_aside_once(
     tmp_path: Path, wanted: dict[str, Any]

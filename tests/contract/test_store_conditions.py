@@ -6,7 +6,7 @@ from threading import Thread
 import pytest
 
 import holdfast
-from holdfast.errors import NotAsExpected
+from holdfast.errors import InvalidValue, NotAsExpected
 from holdfast.testing.clocks import Watch
 
 Opener = Callable[..., holdfast.Holdfast]
@@ -53,6 +53,14 @@ def test_no_two_who_append_get_the_same_number(opener: Opener) -> None:
     for number in range(2):
         mine = [value for _, value in found if value[:1] == [number]]
         assert mine == [[number, at] for at in range(ROUNDS)]
+
+
+def test_a_list_without_a_number_left_takes_no_more(opener: Opener) -> None:
+    store = opener().namespace("alice").store
+    store.set("l", "9" * 16, "last")
+    with pytest.raises(InvalidValue):
+        store.append("l", ["beyond"])
+    assert store.items("l") == [("9" * 16, "last")]
 
 
 def test_of_those_who_expect_the_same_one_writes(opener: Opener) -> None:

@@ -245,7 +245,7 @@ class BucketBlobStore:
             for found in page:
                 shard, _, leaf = found["path"].rpartition("/")
                 name = leaf.removesuffix(_SUFFIX)
-                if leaf.endswith(_SUFFIX) and is_blob_name(name) and shard.endswith(name[-2:]):
+                if leaf.endswith(_SUFFIX) and is_blob_name(name) and shard == name[-2:]:
                     yield name, found["size"]
 
     def free_bytes(self) -> int | None:
@@ -262,6 +262,8 @@ class BucketBlobStore:
 
     def put_mark(self, data: bytes, /) -> None:
         """Creates the object, unless it is there; sees that a second one is refused."""
+        if self._mode == "overwrite" and self.find_mark() is not None:
+            return
         with suppress(_Taken):
             self._create(MARK, data, _Taken, what=MARK)
         held = self.find_mark()

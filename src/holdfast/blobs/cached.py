@@ -70,6 +70,12 @@ _KNOWN: Final = 1 << 16
 """Pages of which a process remembers that it has proven them."""
 
 _LOCKS: Final = 64
+
+_QUEUED_S: Final = 1.0
+"""How long one waits for another who fetches the same page: ten seconds are all that a read has."""
+
+_MOST_AHEAD: Final = 64
+"""Pages that are fetched beside at once, and wait for that."""
 _JUDGED: Final = 64
 _WASTE: Final = 4
 """Of so many fetched pages no more than this part was asked for while others had to go: that is
@@ -107,6 +113,7 @@ class CachedBlobStore:
         self._inner = inner
         self._disk = _Folder(os.fspath(folder), max_bytes)
         self._worth = _Worth()
+        self._coming = set[tuple[str, int]]()
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
         self._ahead = ahead
         self._pool = ThreadPoolExecutor(max(1, ahead), thread_name_prefix="holdfast-pages")
@@ -188,19 +195,32 @@ class CachedBlobStore:
         size = self._disk.size_of(name, number - 1)
         for each in range(number + 1, number + 1 + self._ahead if size is not None else 0):
             if each * PAGE_BYTES < (size or 0) and not self._disk.has(name, each):
-                self._pool.submit(self._part_now, name, each, 0, 0)
+                self._fetch_ahead(name, each)
         return self._part_now(name, number, offset, length)
 
+    def _fetch_ahead(self, name: str, number: int) -> None:
+        """Fetches a page beside, unless that is under way, or too much is."""
+        page = name, number
+        if page in self._coming or len(self._coming) >= _MOST_AHEAD:
+            return
+        self._coming.add(page)
+        done = self._pool.submit(self._part_now, name, number, 0, 0)
+        done.add_done_callback(lambda _: self._coming.discard(page))
+
     def _part_now(self, name: str, number: int, offset: int, length: int) -> _Part:
-        # One that many ask for at once is fetched once.
-        with self._locks[hash((name, number)) % _LOCKS]:
+        start, lock = number * PAGE_BYTES, self._locks[hash((name, number)) % _LOCKS]
+        # One that many ask for at once is fetched once; nobody queues behind a bucket that is slow.
+        if not lock.acquire(timeout=_QUEUED_S):
+            return _Part(*self._inner.read(name, start=start + offset, length=max(1, length)))
+        try:
             found = self._disk.find(name, number, offset, length)
             if found is not None:
                 return found
-            start = number * PAGE_BYTES
             page = _Part(*self._inner.read(name, start=start, length=PAGE_BYTES))
             gone = self._disk.keep(name, number, page)
             self._worth.count(fetched=len(page.data), gone=gone)
+        finally:
+            lock.release()
         return page._replace(data=page.data[offset : offset + length])
 
 

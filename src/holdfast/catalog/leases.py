@@ -5,6 +5,8 @@ has a token of its own: a transaction that insists on it happens only while nobo
 the lock over, and whoever takes it over waits for such a transaction.
 """
 
+import os
+
 from holdfast.catalog.driver import Driver
 
 
@@ -17,7 +19,8 @@ class LeaseQueries:
 
     def take_lease(self, name: str, *, holder: str, term_us: int) -> int | None:
         """Takes a lock that nobody has, for so long; returns its token, None if somebody has it."""
-        row = self._db.one("take_lease", name=name, holder=holder, term_us=term_us)
+        token = int.from_bytes(os.urandom(7))
+        row = self._db.one("take_lease", name=name, holder=holder, token=token, term_us=term_us)
         return None if row is None else int(row[0])
 
     def renew_lease(self, name: str, token: int, *, term_us: int) -> bool:

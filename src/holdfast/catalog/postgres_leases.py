@@ -58,8 +58,6 @@ class Leases:
 
     def __init__(self, write: Open, new_name: Callable[[], str], *, term_s: float = TERM_S) -> None:
         self._write, self._new_name, self._term_s = write, new_name, term_s
-        self._guard = threading.Lock()
-        self._naming = threading.Lock()
         self._begin()
         tell_of_forks(self)
 
@@ -99,18 +97,15 @@ class Leases:
                 transaction.forget_writer(name)
 
     def before_fork(self) -> None:
-        """Keeps everything as it is while the process is copied."""
-        self._naming.acquire()
-        self._guard.acquire()
+        """Holds nothing: who has our locks waits for others that a fork takes."""
 
     def after_fork(self, *, in_child: bool) -> None:
-        """Holds nothing in a child: all of it is its parent's."""
+        """Has locks of its own in a child, and nothing else: all of it is its parent's."""
         if in_child:
             self._begin()
-        self._guard.release()
-        self._naming.release()
 
     def _begin(self) -> None:
+        self._guard, self._naming = threading.Lock(), threading.Lock()
         self._held = set[Lease]()
         self._name: str | None = None
         self._named_at = 0.0
@@ -133,10 +128,11 @@ class Leases:
     def _keep_alive(self) -> None:
         with self._guard:
             if self._thread is None and not self._closed.is_set():
-                self._thread = threading.Thread(
+                beating = threading.Thread(
                     target=self._beat, args=(self._closed,), name="holdfast-leases", daemon=True
                 )
-                self._thread.start()
+                beating.start()  # If there is no room for it, the next one tries again.
+                self._thread = beating
 
     def _beat(self, closed: threading.Event) -> None:
         pause_s = self._term_s / 3
@@ -144,10 +140,15 @@ class Leases:
             try:
                 self._renew()
                 pause_s = self._term_s / 3
-            except HoldfastError:  # Whoever works says what is wrong with the database.
+            except Exception:  # noqa: BLE001 - whoever works says what is wrong with the database
                 pause_s = min(_AGAIN_S, self._term_s / 3)
 
     def _renew(self) -> None:
+        with self._naming:
+            if self._name is not None and not self._closed.is_set():
+                with self._write() as transaction:
+                    transaction.note_writer(self._name)
+                self._named_at = time.monotonic()
         with self._guard:
             held = sorted(self._held, key=lambda lease: lease.name)
         for lease in held:
@@ -157,8 +158,3 @@ class Leases:
                     lease.name, lease.token, term_us=int(self._term_s * _MICRO)
                 )
             lease.is_lost = not is_ours
-        with self._naming:
-            if self._name is not None and not self._closed.is_set():
-                with self._write() as transaction:
-                    transaction.note_writer(self._name)
-                self._named_at = time.monotonic()

@@ -41,7 +41,8 @@ class Reach:
     def connect(self, *, until: float) -> Connection:
         """Returns a connection; raises `OperationalError` at that time, by the monotonic clock."""
         with self._guard:
-            is_away, reason = self._given_up >= GIVEN_UP, self._reason
+            # With nobody who looks, everybody does.
+            is_away, reason = self._given_up >= GIVEN_UP and self._is_watched, self._reason
         if is_away:
             raise psycopg.OperationalError(f"it does not answer, and nobody waits for it: {reason}")
         while True:
@@ -84,8 +85,8 @@ class Reach:
             self._reason = reason
             if self._given_up < GIVEN_UP or self._is_watched:
                 return
+            threading.Thread(target=self._watch, name="holdfast-reach", daemon=True).start()
             self._is_watched = True
-        threading.Thread(target=self._watch, name="holdfast-reach", daemon=True).start()
 
     def _watch(self) -> None:
         """Looks until the database is back, or nobody wants to know."""

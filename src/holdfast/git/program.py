@@ -216,7 +216,8 @@ def _version_of(path: str, _file: tuple[int, int, int]) -> bytes:
 
 def check(process: "subprocess.Popen[bytes]", command: str, said: IO[bytes]) -> None:
     """Raises `GitFailed` if a command that is over has failed."""
-    if process.returncode == -signal.SIGKILL:
+    # By way of a shell, too.
+    if process.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL):
         raise GitFailed(command, said="it was killed, for it took too long or too much")
     if process.returncode != 0:
         raise GitFailed(command, said=words_of(said))

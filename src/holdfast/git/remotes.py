@@ -114,7 +114,9 @@ def push(
         except GitFailed as exc:
             if any(word in exc.said for word in _DIVERGED):
                 raise RemoteDiverged(branch) from exc
-            raise _refusal(exc) from exc
+            if (refused := _refusal(exc)) is not exc:
+                raise refused from exc
+            raise
 
 
 def fetch(
@@ -134,7 +136,9 @@ def fetch(
         try:
             repository.run(*args, f"{source}:{target}", **options, is_tethered=True)
         except GitFailed as exc:
-            raise _refusal(exc) from exc
+            if (refused := _refusal(exc)) is not exc:
+                raise refused from exc
+            raise
 
 
 def fetch_path(

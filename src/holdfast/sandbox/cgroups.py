@@ -8,13 +8,13 @@ memory and processes we may hand on. None is looked for. To make one of the grou
 is in, it would have to be moved, and it may be somebody else's program.
 """
 
-import itertools
 import os
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
+from uuid import uuid4
 
 from holdfast.errors import SandboxUnavailable
 from holdfast.sandbox.confining import SHARED_MEMORY_BYTES
@@ -22,7 +22,6 @@ from holdfast.sandbox.limits import Allowance
 
 _NEEDED: Final = ("memory", "pids")
 _PREFIX: Final = "command"
-_NUMBERS: Final = itertools.count()
 
 _AROUND: Final = 4
 """Processes beside the command's: the keeper, what waits for our end, and bubblewrap's two."""
@@ -74,7 +73,8 @@ class Groups:
     @contextmanager
     def lend(self, allowance: Allowance) -> Generator[Group]:
         """Lends a group that is bounded; ends what is left in it."""
-        folder = self._place / f"{_PREFIX}-{os.getpid()}-{next(_NUMBERS)}"
+        # A process in a container has the id that the one before it had.
+        folder = self._place / f"{_PREFIX}-{os.getpid()}-{uuid4().hex}"
         # What is in temporary folders counts as memory, and has an end of its own.
         memory = allowance.memory_bytes + 2 * allowance.scratch_bytes + SHARED_MEMORY_BYTES
         try:

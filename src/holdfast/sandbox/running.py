@@ -136,7 +136,8 @@ def run(tools: Tools, order: Order, hear: Hear, *, is_wanted: Callable[[], bool]
         started.let_go()
         stopped = started.listen(hear, began + order.allowance.seconds, is_wanted)
         code = started.end()
-        stopped = stopped or started.find_left()
+        # What it left counts first, whatever ended it: that must not come into the head.
+        stopped = started.find_left() or stopped
         seconds = time.monotonic() - began
     if stopped is not None:
         code = _SIGNALLED + signal.SIGKILL
@@ -254,9 +255,10 @@ class _Started:
 
     def find_left(self) -> Stopped | None:
         """Returns what a command that has ended took or left too much of, if it did."""
-        if self._group is not None and self._group.ran_out_of_memory:
+        found = self._growth.find_left()
+        if found is None and self._group is not None and self._group.ran_out_of_memory:
             return Stopped.MEMORY
-        return self._growth.find_left()
+        return found
 
     def listen(self, hear: Hear, until: float, is_wanted: Callable[[], bool]) -> Stopped | None:
         """Hands on what it says until it ends; ends it when it takes too much, and says of what."""

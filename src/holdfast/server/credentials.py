@@ -52,12 +52,12 @@ def make_credentials(vault: Holdfast, config: Config) -> Credentials | None:
     if vault.keys.list():
         return None
     made = _new(vault, config, path=None)
-    is_given = config.admin_key is not None and config.api_key is not None
+    shows_later = {made.admin_key, made.api_key} - {config.admin_key, config.api_key}
     is_first = vault.keys.create_first(
-        admin=made.admin_key, runtime=made.api_key, shows_later=not is_given
+        admin=made.admin_key, runtime=made.api_key, shows_later=shows_later
     )
     # If not, another server of the same vault was: it tells them.
-    return made if is_first and not is_given else None
+    return made if is_first and shows_later else None
 
 
 def _make_in_file(vault: Holdfast, config: Config) -> Credentials | None:

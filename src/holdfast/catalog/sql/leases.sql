@@ -1,15 +1,21 @@
 -- Locks between the users of a database, and who of them writes packs.
 
--- Whose time is over has lost it; nobody waits for who has it.
+-- Whose time is over has lost it. Nobody waits for who has it: a row that meets another is locked
+-- before anything is asked of it, so that is asked first. A token is drawn: a counter would go back
+-- with its database, to a replica that is behind, and two would have the same.
 -- name: take_lease
-INSERT INTO leases (name, holder, until, token) VALUES (:name, :holder, {now} + :term_us, 1)
+INSERT INTO leases (name, holder, until, token)
+SELECT :name, :holder, {now} + :term_us, :token
+WHERE NOT EXISTS (SELECT 1 FROM leases AS others WHERE others.name = :name AND others.until > {now})
 ON CONFLICT (name) DO UPDATE
-SET holder = excluded.holder, until = excluded.until, token = leases.token + 1
+SET holder = excluded.holder, until = excluded.until, token = excluded.token
 WHERE leases.until <= {now}
 RETURNING token
 
+-- What was let go of meanwhile stays so.
 -- name: renew_lease
-UPDATE leases SET until = {now} + :term_us WHERE name = :name AND token = :token
+UPDATE leases SET until = {now} + :term_us
+WHERE name = :name AND token = :token AND until > 0
 
 -- The row stays: who comes next has another token.
 -- name: end_lease

@@ -20,7 +20,7 @@ from holdfast.engine.journal.chain import append
 from holdfast.engine.journal.occurrences import shortened
 from holdfast.engine.planes.commanding import Manner
 from holdfast.engine.planes.handle import Handle
-from holdfast.errors import InvalidValue
+from holdfast.errors import InvalidValue, LimitExceeded
 from holdfast.escaping import spaced
 from holdfast.ids import SnapshotId
 from holdfast.model.basics import Head
@@ -67,6 +67,8 @@ class SandboxedCommands:
         said = Said(hear)
         with said.handing_on(), lend(handle, head, allowance) as warm:
             warm.catch_up()
+            # Others may have written while this one waited for its turn.
+            head = warm.measure_from_now(allowance)
             order = Order(
                 command=_line(wanted.command, manner),
                 folder=str(warm.place.files),
@@ -86,15 +88,13 @@ class SandboxedCommands:
                     order, said.take, is_wanted=lambda: said.is_heard and manner.is_wanted()
                 )
                 said.finish()
-                kept = _keep(warm, wanted, end)
-            done = Executed(
-                exit_code=end.exit_code,
-                stdout=said.text("stdout"),
-                stderr=said.text("stderr"),
-                duration_ms=round(end.seconds * 1000),
-                stopped=end.stopped,
-                **kept,
-            )
+                try:
+                    kept = _keep(warm, wanted, end)
+                except LimitExceeded:
+                    # It was run, whatever becomes of what it left.
+                    _note(handle.context, handle, head, wanted, _done(said, end, {}))
+                    raise
+            done = _done(said, end, kept)
             _note(handle.context, handle, head, wanted, done)
         return done
 
@@ -117,6 +117,17 @@ class _Kept(TypedDict, total=False):
     snapshot: SnapshotId | None
     is_partial: bool
     restored: SnapshotId
+
+
+def _done(said: Said, end: End, kept: _Kept) -> Executed:
+    return Executed(
+        exit_code=end.exit_code,
+        stdout=said.text("stdout"),
+        stderr=said.text("stderr"),
+        duration_ms=round(end.seconds * 1000),
+        stopped=end.stopped,
+        **kept,
+    )
 
 
 def _keep(warm: Warm, wanted: Command, end: End) -> _Kept:

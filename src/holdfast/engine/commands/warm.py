@@ -90,6 +90,16 @@ class Warm:
             str(place.files), allowance, size=head.size.bytes, files=head.size.entries
         )
 
+    def measure_from_now(self, allowance: Allowance) -> Head:
+        """Counts from what the namespace holds now; returns its head."""
+        with self._handle.context.catalog.read() as transaction:
+            head = self._handle.get_head(transaction)
+        if head.namespace_id != self._whose:
+            raise NamespaceNotFound(self._handle.name)
+        size = head.size
+        self._growth = Growth(str(self.place.files), allowance, size=size.bytes, files=size.entries)
+        return head
+
     def _open(self) -> _Copy:
         handle, place = self._handle, self.place
         place.prepare()

@@ -241,7 +241,11 @@ def _continued(new: GitBackup, old: GitBackup | None) -> GitBackup:
     """Returns a backup that goes on where the one before it was, if that is the same place."""
     if old is None:
         return new
-    new = replace(new, id=old.id, created_at=old.created_at, paused=old.paused)
+    had = [each for each in PLANES if each in {*old.had_planes, *new.planes}]
+    # Wherever it goes: it may come back to where something of it lies still.
+    new = replace(
+        new, id=old.id, created_at=old.created_at, paused=old.paused, had_planes=had, era=old.era
+    )
     if _has_same_host(new, old):
         new = replace(new, host_key=old.host_key, host_fingerprint=old.host_fingerprint)
     if (old.remote, old.branch) == (new.remote, new.branch):
@@ -251,8 +255,6 @@ def _continued(new: GitBackup, old: GitBackup | None) -> GitBackup:
             pushed_number=old.pushed_number,
             pushed_commit=old.pushed_commit,
             withheld=old.withheld,
-            had_planes=[each for each in PLANES if each in {*old.had_planes, *new.planes}],
-            era=old.era,
         )
     return new
 

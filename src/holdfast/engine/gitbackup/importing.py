@@ -159,12 +159,13 @@ class _Arriving:
     def read(self, commits: list[Commit], progress: Progress) -> Iterator[_Point]:
         """Stages what each commit shows; yields it."""
         source = self.stage.source(self.handle.objects)
-        files, size = EMPTY_MAP, Size()
+        files, size, planes = EMPTY_MAP, Size(), list[str]()
         with self.repository.reading() as reader:
             for number, commit in enumerate(commits, start=1):
                 steps = self.repository.steps(commit, is_first=number == 1)
                 said = read_message(commit)
-                planes = [] if said is None else said.planes or []
+                if said is not None:  # What others commit on top is of what was there.
+                    planes = said.planes or []
                 changes = dict(self._changes(steps, reader, planes))
                 try:
                     check_tree(source, files, changes)

@@ -41,7 +41,7 @@ from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions import state as states
 from holdfast.engine.sessions.following import Keeping, session_of
 from holdfast.entries import encode_entry
-from holdfast.errors import UnsafeArchive
+from holdfast.errors import TooLarge, UnsafeArchive
 from holdfast.git.repository import FILE, Reader, Step
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP, Head, Plane, Size
@@ -79,6 +79,7 @@ class PlanesBack:
         self._changes: dict[Plane, Changes] = {plane: {} for plane in FOLDERS}
         self._turn_bytes: dict[str, int] = {}
         self._row_bytes: dict[bytes, int] = {}
+        self._kept_turns = 0
         """What the rows of memories take that the last commit has."""
         self.roots: dict[Plane, ObjectId] = dict.fromkeys(FOLDERS, EMPTY_MAP)
 
@@ -218,11 +219,21 @@ class PlanesBack:
             if known[: len(blobs)] == blobs:
                 return branch
             if blobs[: len(known)] == known:
+                self._count_turns(len(blobs) - len(known))
                 session.branches[place] = branch, blobs
                 return branch
+        self._count_turns(len(blobs))
         branch = self._handle.context.ids.branch()
         session.branches.append((branch, blobs))
         return branch
+
+    def _count_turns(self, more: int) -> None:
+        """Raises `TooLarge` before conversations take more than an archive's members may."""
+        most = self._handle.context.limits.archive_members
+        self._kept_turns += more
+        if self._kept_turns > most:
+            message = f"a repository may have {most} turns in all of its conversations"
+            raise TooLarge(message)
 
 
 def _folder_of(path: bytes) -> bytes:

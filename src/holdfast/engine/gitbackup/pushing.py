@@ -176,7 +176,7 @@ def _record(
 ) -> bool:
     """Writes down what came of a push, unless the copy goes elsewhere by now.
 
-    Returns whether it is there still.
+    Returns whether its repository here is still that of the copy.
     """
     context = handle.context
     now = context.clock()
@@ -191,7 +191,7 @@ def _record(
             # Of a worker that is still at it, it will be known what came of it.
             later = now + timedelta(seconds=0 if is_elsewhere else RETRIES[0])
             transaction.set_git_backup(replace(row, next_at=later))
-            return True
+            return not is_elsewhere  # Nobody goes on with its repository: who pushed sweeps.
         if done is not None:
             new = _well(row, done, began, now)
             told = trace_of(

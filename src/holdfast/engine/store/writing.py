@@ -134,6 +134,8 @@ def append(handle: Handle, namespace: str, prefix: str, values: Iterable[Any]) -
 
     def compute(view: View, entries: Sequence[bytes]) -> Rows:
         first = _next_number(view, namespace, prefix)
+        if first + len(entries) > 10**DIGITS:
+            raise InvalidValue("no number is left in this list: append behind another prefix")
         keys[:] = [f"{prefix}{first + at:0{DIGITS}}" for at in range(len(entries))]
         return {to_store_key(namespace, key): each for key, each in zip(keys, entries, strict=True)}
 

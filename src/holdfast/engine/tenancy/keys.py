@@ -7,7 +7,7 @@ is read anew for each, and what is made of a row is kept for as long as the row 
 
 import dataclasses
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from threading import Lock
 from typing import Final, Generic, TypeVar
 
@@ -91,11 +91,11 @@ class Keys(Part):
         )
         self._add(transaction, key, made.api_key)
 
-    def create_first(self, *, admin: str, runtime: str, shows_later: bool = False) -> bool:
+    def create_first(self, *, admin: str, runtime: str, shows_later: Collection[str] = ()) -> bool:
         """Makes the first two keys, with these secrets; False, and none, if there are some.
 
-        With `shows_later`, `first` has the secrets until one of the keys is used: whoever makes
-        them may end before anybody was told.
+        `first` has those that it `shows_later` until one of the keys is used: whoever makes them
+        may end before anybody was told.
         """
         first = [
             (self._new("admin", Scope.ADMIN, admin), admin),
@@ -108,7 +108,7 @@ class Keys(Part):
                 return False
             for key, secret in first:
                 self._add(transaction, key, secret)
-                if shows_later:
+                if secret in shows_later:
                     transaction.keep_secret(key, secret)
         return True
 

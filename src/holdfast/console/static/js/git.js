@@ -109,6 +109,7 @@ function Standing({ backup, newest, confirm }) {
       text=${backup.host_fingerprint} />`],
     backup.pushed_commit !== null && ["Last commit", html`<${Copied} text=${backup.pushed_commit} />`],
     backup.tried_at !== null && ["Last tried", exact(backup.tried_at)],
+    backup.planes.length > 0 && ["Beside files", backup.planes.join(", ")],
     ["Pushed", when.join("; ")],
     ["Stays here", rules.join("; ")],
     backup.patterns.length > 0 && ["Called", html`<span class="mono"><${Said}
@@ -154,6 +155,7 @@ function Where({ asked, backup, close, done }) {
       scan_secrets: form.get("scan") === "on",
       patterns: backup?.patterns,
       file_bytes: backup?.file_bytes,
+      planes: backup?.planes,
     });
     done();
   };
