@@ -174,7 +174,11 @@ class Connection(HttpToolsProtocol):
         else:
             self._gate.hold()
             self._weigh()
-            at = max(self.loop.time(), Connection._large_until)
+            now = self.loop.time()
+            at = max(now, Connection._large_until)
+            if at > now + WASTE_S:
+                self.transport.abort()  # Those before it may have left; nobody waits for so long.
+                return
             Connection._large_until = at + LARGE_S
             self.loop.call_at(at, self._go_on)
 
