@@ -18,6 +18,7 @@ from holdfast.engine.commands import warm
 from holdfast.engine.directory import lending
 from holdfast.engine.directory.lending import Place
 from holdfast.errors import Busy, InvalidValue, NotBuilt, QuotaExceeded, TooLarge
+from holdfast.model.basics import Kind
 from holdfast.model.commands import Stopped
 from holdfast.sandbox.users import find_user
 from holdfast.settings import ExecSettings
@@ -257,10 +258,17 @@ def test_what_was_interrupted_is_kept_first(
     (place,) = places(tmp_path)
     (place.folder / "in-use").touch()
     (place.files / "half").write_text("done")
-    assert agent.exec("ls; rm half").stdout == "half\none\n"
-    assert [each.reason for each in agent.timeline()][1] == (
-        "what a command that was interrupted has left"
+    # Since then somebody has gone on.
+    agent.files.write("one", "2\n")
+    assert agent.exec("ls; cat one").stdout == "one\n2\n"
+    back, left = agent.timeline()[:2]
+    assert (back.kind, left.reason) == (
+        Kind.RESTORE,
+        "what a command that was interrupted has left",
     )
+    assert agent.at(left).files.read("half") == b"done"
+    agent.exec("echo 1 > one")
+    (place,) = places(tmp_path)
     # After a restart of the machine nobody knows what of it was on disk.
     (place.folder / "in-use").touch()
     (place.files / "one").write_text("")
@@ -294,9 +302,9 @@ def test_killed_in_the_middle_it_leaves_no_process_and_a_sound_vault(tmp_path: P
     with holdfast.open(tmp_path / "vault", commands=ON) as vault:
         assert vault.verify().ok
         agent = vault.namespace("alice")
+        assert agent.exec("ls").stdout == "one\n"
         assert names(agent) == ["one"]
-        assert agent.exec("ls").stdout == "one\ntwo\n"
-        assert names(agent) == ["one", "two"]
+        assert agent.at(agent.timeline()[1]).files.read("two") == b"2\n"
 
 
 def _left(number: str) -> list[str]:

@@ -8,6 +8,7 @@ import pytest
 from holdfast import Holdfast
 from holdfast.engine.commands.warm import lend
 from holdfast.errors import NamespaceNotFound
+from holdfast.sandbox.limits import Allowance
 from holdfast.testing.clocks import Watch
 
 
@@ -25,8 +26,8 @@ def test_what_ran_in_a_namespace_that_is_gone_brings_nothing_back(
     agent.files.write("private.txt", "hers")
     handle = agent._handle  # pyright: ignore[reportPrivateUsage] - as a command has it
     with handle.context.catalog.read() as transaction:
-        whose = handle.get_head(transaction).namespace_id
-    with lend(handle, whose) as warm:
+        head = handle.get_head(transaction)
+    with lend(handle, head, Allowance()) as warm:
         warm.catch_up()
         assert (warm.place.files / "private.txt").read_text() == "hers"
         vault.delete_namespace("alice")

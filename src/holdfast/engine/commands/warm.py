@@ -5,11 +5,11 @@ written through the namespace before a command begins, and what the command has 
 when it ends. So a call costs what has changed, and not what there is.
 
 One command at a time: whoever holds the place (`directory/lending.py`). What one that was
-interrupted has left is kept as a snapshot of its own before the next one begins.
+interrupted has left is set aside before the next one begins.
 
-What took more room than a command may is set aside: a snapshot has it, and the head goes on with
-what was there before, so that nothing is lost and no namespace is filled by what was stopped. Of
-what is far too much, or too much for a quota or a limit, nothing is kept, and the caller is told.
+What took more room than a command may is set aside, too: a snapshot has it, and the head goes on
+with what was there before, so that nothing is lost and no namespace is filled by what was stopped.
+Of what is far too much, or too much for a quota or a limit, nothing is kept; the caller is told.
 
 Where the server is root, commands run as somebody else, to whom all that is in the directory is
 handed over before each of them. What was brought into it is; all else belongs to that user already,
@@ -42,6 +42,7 @@ from holdfast.workspace.owning import hand_over
 
 BEFORE: Final = "before a command"
 INTERRUPTED: Final = "what a command that was interrupted has left"
+BEFORE_INTERRUPTED: Final = "what was there before a command that was interrupted"
 ASIDE: Final = "what was there before a command that took too much room"
 
 _NOTHING_LEFT_OUT: Final = b""
@@ -128,11 +129,12 @@ class Warm:
         self._workspace.close()
 
     def catch_up(self) -> None:
-        """Brings in what was written through the namespace; keeps what was interrupted first."""
+        """Brings in what was written through the namespace; keeps what was interrupted first.
+
+        Aside: nobody waited for its end, and what was done since then, a rollback for one, stands.
+        """
         if self.place.was_interrupted:
-            self.place.open_up()
-            keep = self.keep if self._growth.find_left() is None else self.set_aside
-            keep(INTERRUPTED)
+            self.set_aside(INTERRUPTED, aside=BEFORE_INTERRUPTED)
         try:
             self._workspace.agree()
             self.hand_over()
@@ -178,8 +180,8 @@ class Warm:
                     self._begin_anew()
         return taken
 
-    def set_aside(self, reason: str) -> SnapshotInfo | None:
-        """Keeps what took too much room in a snapshot, and has the head go on without it.
+    def set_aside(self, reason: str, *, aside: str = ASIDE) -> SnapshotInfo | None:
+        """Keeps what is there in a snapshot, and has the head go on without it.
 
         Returns the snapshot after it, which shows what was there before; None if nothing differed.
         Far too much is not kept, nor what there is no room for: raises `LimitExceeded`.
@@ -192,7 +194,7 @@ class Warm:
                     "the command left more than twice what one may add, or folders that lie too "
                     f"deep: {MOST_DEEP} within each other are enough"
                 )
-            back = self._workspace.capture(reason, aside=ASIDE)
+            back = self._workspace.capture(reason, aside=aside)
         # The next one finds the namespace as it is, and the disk is free of what was too much.
         self._begin_anew()
         return back
