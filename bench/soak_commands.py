@@ -95,9 +95,9 @@ def _kill_once(folder: Path, chance: random.Random) -> str:
                 there = {int(each.path) for each in client.files.list()}
                 mine = {number for number in answered if number % NAMESPACES == place}
                 assert mine <= there, (place, mine - there)
-                # What was interrupted is there as well, with the next one.
+                # What was interrupted is set aside, and nobody's work with it.
                 seen = {int(each) for each in client.exec("ls").stdout.split()}
-                assert there <= seen, (place, there - seen)
+                assert there == seen, (place, there ^ seen)
         server.stop()
         verified = subprocess.run(
             [*COMMAND, "verify", "--data", str(server.data)], capture_output=True, check=False
