@@ -310,6 +310,14 @@ def mix(where: Path | str) -> None:
         "DROP TABLE logins",
         "DROP TABLE git_backups",
         "ALTER TABLE namespaces DROP COLUMN row_bytes",
+        "DROP INDEX replies_large",
+        "DROP INDEX snapshots_of_label",
+        "DROP INDEX snapshots_of_task",
+        "DROP INDEX snapshots_of_trace",
+        "DROP TABLE first_keys",
+        "DROP TABLE rates",
+        "DROP TABLE leases",
+        "DROP TABLE writers",
         "DELETE FROM migrations WHERE number >= 36",
     ):
         run_in(where, statement)

@@ -28,8 +28,9 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.objects.content import NamesOnly
 from holdfast.engine.objects.reader import Objects
-from holdfast.engine.planes.overlays import NamesOnly, settle
+from holdfast.engine.planes.overlays import settle
 from holdfast.engine.sessions.patching import make_patch, to_text
 from holdfast.engine.sessions.state import SHORT_BYTES
 from holdfast.engine.vault import Holdfast

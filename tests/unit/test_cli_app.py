@@ -89,12 +89,14 @@ class FakeNamespace:
         before: int | None = None,
         metadata: dict[str, str] | None = None,
         with_: list[str] | None = None,
+        label: str | None = None,
     ) -> list[SnapshotInfo]:
         assert with_ is None
         if before is not None:
             return []
         wanted = (metadata or {}).items()
-        return [each for each in self.snapshots if wanted <= each.metadata.items()][:limit]
+        labelled = [each for each in self.snapshots if label in {None, each.label}]
+        return [each for each in labelled if wanted <= each.metadata.items()][:limit]
 
     def get_snapshot(self, name: str) -> SnapshotInfo:
         if name == "gone":

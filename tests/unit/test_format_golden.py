@@ -8,8 +8,7 @@ import pytest
 
 import holdfast
 from holdfast.engine.memory.plane import entry_of
-from holdfast.engine.objects.content import as_value
-from holdfast.engine.planes.overlays import NamesOnly
+from holdfast.engine.objects.content import NamesOnly, as_value
 from holdfast.entries import IN_ROW, Inline, Memory, decode_entry, encode_entry
 from holdfast.errors import Damaged, VaultTooNew
 from holdfast.ids import NamespaceId, ObjectId, object_id_of

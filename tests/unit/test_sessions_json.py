@@ -15,7 +15,8 @@ from uuid import UUID
 import pytest
 
 import holdfast
-from holdfast.engine.planes.overlays import NamesOnly, settle
+from holdfast.engine.objects.content import NamesOnly
+from holdfast.engine.planes.overlays import settle
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.state import MAX_KEY_BYTES, SHORT_BYTES
 from holdfast.errors import InvalidValue, QuotaExceeded, TooLarge, Unencodable

@@ -16,12 +16,12 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.objects.content import NamesOnly
 from holdfast.engine.objects.packing import MOST_BYTES, decode_state, packed
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.planes.overlays import (
     LEAST_BYTES,
     SPLICED_BYTES,
-    NamesOnly,
     lay,
     settle,
     settle_session,

@@ -10,9 +10,8 @@ how it gets there. Each is a plan over the folded head; this carries plans out:
    the snapshots, move the head, drop the rows that were folded in.
 
 A crash before 4 has committed leaves the old state and objects that nothing names; after it, the
-new state. If another writer was first, the plan is made again on what that one left
-(`planes/unit.py`); the last time it is made inside the write transaction, where nobody can be
-first.
+new state. If another was first, the plan is made again on what that one left (`planes/unit.py`);
+the last time it is made inside the write transaction, where nobody can be first.
 """
 
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -309,9 +308,8 @@ class _Moving(Generic[T]):
             # What is about to be named there is read by the plan, and by a directory that follows.
             folded = replace(folded, source=self.ahead.source(folded.source))
         move = self.plan(transaction, folded)
-        if move.marks and not are_bounded(move.marks) and self.handle.directory is None:
-            # What is pending counted when it was written; a directory's content is new.
-            stage.counts = False
+        # What is pending counted when it was written; a directory's content is new.
+        stage.counts = bool(self.handle.directory) or not move.marks or are_bounded(move.marks)
         return folded, move
 
     def _commit(
@@ -436,14 +434,13 @@ def _tell(
         note_move(transaction, handle, head, move.within, old=folded.root, new=last.root)
     trace_id = new_id(handle.context, last.created_at)
     follow(transaction, handle, head, (folded.root_id, folded.root), last, trace_id=trace_id)
-    told = _told(transaction, handle, last)
     append(
         transaction,
         handle.context,
         head,
         trace_of(done),
         trace_id=trace_id,
-        told=told,
+        told=_told(transaction, handle, last),
         each=places_of(done) if len(done) > 1 else None,
     )
 
@@ -500,5 +497,5 @@ def _is_held(handle: Handle, transaction: Transaction, folded: Folded) -> bool:
         snapshot = newest[0]
     if snapshot.root != head.root or snapshot.deleted_at is not None:
         return False
-    term = term_of(context := handle.context, head, snapshot)
+    term, context = term_of(handle.context, head, snapshot), handle.context
     return term is None or term > context.clock() + context.limits.grace
