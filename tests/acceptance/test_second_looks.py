@@ -35,10 +35,12 @@ def test_a_batch_of_several_small_packs_is_kept_whole(tmp_path: Path) -> None:
 def test_a_vault_does_not_begin_among_the_packs_of_another(tmp_path: Path) -> None:
     shared = tmp_path / "packs"
     one = holdfast.open(tmp_path / "one", objects=shared)
-    body = bytes(range(256)) * 4000 + b"".join(n.to_bytes(4, "big") for n in range(200_000))
-    one.namespace("a").files.write("file", body)
     with pytest.raises(errors.StoreMismatch):
         holdfast.open(tmp_path / "two", objects=shared)
+    body = bytes(range(256)) * 4000 + b"".join(n.to_bytes(4, "big") for n in range(200_000))
+    one.namespace("a").files.write("file", body)
+    with pytest.raises(errors.CatalogLost):
+        holdfast.open(tmp_path / "three", objects=shared)
     one.collect()
     assert one.namespace("a").files.read("file") == body
 

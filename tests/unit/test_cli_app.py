@@ -90,13 +90,15 @@ class FakeNamespace:
         metadata: dict[str, str] | None = None,
         with_: list[str] | None = None,
         label: str | None = None,
+        task_id: str | None = None,
     ) -> list[SnapshotInfo]:
         assert with_ is None
         if before is not None:
             return []
         wanted = (metadata or {}).items()
-        labelled = [each for each in self.snapshots if label in {None, each.label}]
-        return [each for each in labelled if wanted <= each.metadata.items()][:limit]
+        called = [each for each in self.snapshots if label in {None, each.label}]
+        called = [each for each in called if task_id in {None, each.task_id}]
+        return [each for each in called if wanted <= each.metadata.items()][:limit]
 
     def get_snapshot(self, name: str) -> SnapshotInfo:
         if name == "gone":

@@ -486,8 +486,7 @@ def to_snapshot(
 def _is_held(handle: Handle, transaction: Transaction, folded: Folded) -> bool:
     """Says whether the newest snapshot holds the base root, for longer than the grace period.
 
-    It may be past its time and there only because the head stands on it: a restore would let
-    go of it, and there would be nothing to undo to.
+    One past its time is there only since the head stands on it: a restore would let go of it.
     """
     head, snapshot = folded.head, folded.at()
     if snapshot is None or snapshot.number != head.generation:
@@ -497,5 +496,5 @@ def _is_held(handle: Handle, transaction: Transaction, folded: Folded) -> bool:
         snapshot = newest[0]
     if snapshot.root != head.root or snapshot.deleted_at is not None:
         return False
-    term, context = term_of(handle.context, head, snapshot), handle.context
+    term = term_of(context := handle.context, head, snapshot)
     return term is None or term > context.clock() + context.limits.grace
