@@ -25,6 +25,7 @@ from holdfast.errors import (
     HostKeyUnconfirmed,
     RemoteDiverged,
 )
+from holdfast.git.hiding import Hiding
 from holdfast.git.program import PLACES
 from holdfast.git.repository import Repository
 from holdfast.git.urls import HostKey, Remote, find_host_key
@@ -106,17 +107,13 @@ def push(
 ) -> None:
     """Brings a branch to a remote; raises `RemoteDiverged` rather than take anything away there."""
     ref = f"refs/heads/{branch}"
-    with _reaching(repository.folder, remote, shown, address) as (settings, more):
-        args = ["push", "--no-progress", "--no-verify", "--no-signed", "--", remote.url]
-        try:
-            options = {"seconds": PUSH_S, "settings": settings, "more": more}
-            repository.run(*args, f"{ref}:{ref}", **options, is_tethered=True)
-        except GitFailed as exc:
-            if any(word in exc.said for word in _DIVERGED):
-                raise RemoteDiverged(branch) from exc
-            if (refused := _refusal(exc)) is not exc:
-                raise refused from exc
-            raise
+    args = ["push", "--no-progress", "--no-verify", "--no-signed", "--", remote.url]
+    try:
+        _speak(repository, remote, shown, *args, f"{ref}:{ref}", address=address)
+    except GitFailed as exc:
+        if any(word in exc.said for word in _DIVERGED):
+            raise RemoteDiverged(branch) from exc
+        raise
 
 
 def fetch(
@@ -130,15 +127,9 @@ def fetch(
     most_bytes: int,
 ) -> None:
     """Brings what a remote calls `source` here, under a name of ours, if it is not too large."""
-    with _reaching(repository.folder, remote, shown, address) as (settings, more):
-        args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", remote.url]
-        options = {"seconds": PUSH_S, "most_bytes": most_bytes, "settings": settings, "more": more}
-        try:
-            repository.run(*args, f"{source}:{target}", **options, is_tethered=True)
-        except GitFailed as exc:
-            if (refused := _refusal(exc)) is not exc:
-                raise refused from exc
-            raise
+    args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", remote.url]
+    refs = f"{source}:{target}"
+    _speak(repository, remote, shown, *args, refs, address=address, most_bytes=most_bytes)
 
 
 def fetch_path(
@@ -151,11 +142,25 @@ def fetch_path(
     repository.run(*args, f"{source}:{target}", **options, is_tethered=True)
 
 
-def _refusal(error: GitFailed) -> GitFailed:
-    """Returns what a remote answered, where git tells of its own questions instead."""
-    if any(word in error.said for word in _UNASKED):
-        return GitFailed(error.command, said="the remote did not accept the user and the password")
-    return error
+def _speak(
+    repository: Repository,
+    remote: Remote,
+    shown: Credentials,
+    *args: str,
+    address: str,
+    most_bytes: int | None = None,
+) -> None:
+    """Runs a command that speaks to a remote; nothing that it raises has what that was shown."""
+    options = {"seconds": PUSH_S, "most_bytes": most_bytes, "hiding": Hiding(shown.login)}
+    with _reaching(repository.folder, remote, shown, address) as (settings, more):
+        try:
+            repository.run(*args, **options, settings=settings, more=more, is_tethered=True)
+        except GitFailed as exc:
+            if any(word in exc.said for word in _UNASKED):
+                # What a remote answered, where git tells of its own questions instead.
+                said = "the remote did not accept the user and the password"
+                raise GitFailed(exc.command, said=said) from exc
+            raise
 
 
 @contextmanager
