@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +22,7 @@ from holdfast.addresses import in_time, is_public, resolve
 from holdfast.errors import (
     GitFailed,
     GitMissing,
+    HostKeyChanged,
     HostKeyUnconfirmed,
     RemoteDiverged,
 )
@@ -36,6 +37,9 @@ PUSH_S: Final = 900.0
 
 _UNASKED: Final = ("could not read Username", "could not read Password")
 """What git says when it would have asked somebody: nobody is asked."""
+
+_ANOTHER_HOST: Final = "Host key verification failed"
+"""What ssh says, after advice that is for others: to take away the key that was confirmed."""
 
 _DIVERGED: Final = ("[rejected]", "non-fast-forward", "fetch first")
 
@@ -160,7 +164,19 @@ def _speak(
                 # What a remote answered, where git tells of its own questions instead.
                 said = "the remote did not accept the user and the password"
                 raise GitFailed(exc.command, said=said) from exc
+            if shown.host_key is not None and _ANOTHER_HOST in exc.said:
+                raise _changed(remote, shown.host_key, address) from exc
             raise
+
+
+def _changed(remote: Remote, expected: HostKey, address: str) -> HostKeyChanged:
+    """Returns what is told of a host with another key, with the one that it shows by now."""
+    there = list[HostKey]()
+    with suppress(GitFailed, GitMissing):  # It need not answer again.
+        there = scan(remote, address)
+    like = [each for each in there if each.kind == expected.kind] or there
+    prints = [each.fingerprint for each in like if each != expected]
+    return HostKeyChanged(remote.host, expected=expected.fingerprint, shown=prints)
 
 
 @contextmanager
