@@ -129,6 +129,10 @@ def test_what_is_refused_says_why_with_a_status(served: Server) -> None:
         with pytest.raises(InvalidValue, match="network") as told:
             client.exec("true", network=True)
         assert told.value.http_status == 400
+        with pytest.raises(InvalidValue, match="for 600 seconds at the most"):
+            client.exec("true", timeout_s=1e6)
+        with pytest.raises(InvalidValue, match="number of seconds"):
+            client.exec("true", timeout_s=float("inf"))
         done = client.exec("sleep 60", timeout_s=0.2)
         assert done.stopped is Stopped.TIME
     headers = {"Authorization": f"Bearer {served.api_key}", "X-Namespace": "refused"}

@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from typing import Final
 from urllib.parse import quote, quote_plus
 
+from holdfast.escaping import spaced
+
 MARK: Final = "[password]"
 
 
@@ -38,9 +40,9 @@ class Hiding:
 def _forms(login: str) -> Iterator[str]:
     password = login.partition(":")[2]
     for text in (password, login):
-        plain = " ".join(text.split())  # As what is said is kept.
-        for form in (text, plain, quote(text), quote(text, safe=""), quote_plus(text)):
-            yield form
+        yield text
+        yield " ".join(spaced(text).split())  # As what is said is kept.
+        yield from (quote(text), quote(text, safe=""), quote_plus(text))
         yield html.escape(text)
         yield json.dumps(text)[1:-1]
         data = text.encode()

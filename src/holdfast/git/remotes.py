@@ -35,6 +35,9 @@ RESOLVE_S: Final = 5.0
 SCAN_S: Final = 15.0
 PUSH_S: Final = 900.0
 
+HOST_KEYS: Final = "host-keys"
+"""What asking for them is called, as commands of git are."""
+
 _UNASKED: Final = ("could not read Username", "could not read Password")
 """What git says when it would have asked somebody: nobody is asked."""
 
@@ -59,18 +62,18 @@ class Credentials:
         return "Credentials(…)"
 
 
-def address_of(remote: Remote, *, allows_private: bool) -> str:
-    """Returns the address to connect to, which was looked at; raises `GitFailed`."""
+def address_of(remote: Remote, command: str, *, allows_private: bool) -> str:
+    """Returns the address that a command connects to, which was looked at; raises `GitFailed`."""
     try:
         found = in_time(lambda: resolve(remote.host, remote.port), RESOLVE_S)
     except TimeoutError:
-        raise GitFailed("push", said=f"{remote.host} was not found in time") from None
+        raise GitFailed(command, said=f"{remote.host} was not found in time") from None
     except (OSError, UnicodeError) as exc:
-        raise GitFailed("push", said=f"{remote.host} has no address: {exc}") from exc
+        raise GitFailed(command, said=f"{remote.host} has no address: {exc}") from exc
     plain = [text.partition("%")[0] for text in found]
     is_fine = allows_private or all(is_public(ipaddress.ip_address(each)) for each in plain)
     if not plain or not is_fine:
-        error = GitFailed("push", said=f"{remote.host} is not at a public address")
+        error = GitFailed(command, said=f"{remote.host} is not at a public address")
         raise error.with_hint("HOLDFAST_ALLOW_PRIVATE_REMOTES=1 allows others.")
     return plain[0]
 
@@ -90,14 +93,14 @@ def scan(remote: Remote, address: str) -> list[HostKey]:
             cwd="/",
         )
     except subprocess.TimeoutExpired:
-        raise GitFailed("host-keys", said=f"{remote.host} did not answer in time") from None
+        raise GitFailed(HOST_KEYS, said=f"{remote.host} did not answer in time") from None
     found = list[HostKey]()
     for line in done.stdout.decode("ascii", "replace").splitlines():
         key = None if line.startswith("#") else find_host_key(line.partition(" ")[2])
         if key is not None:
             found.append(key)
     if not found:
-        raise GitFailed("host-keys", said=f"{remote.host} showed no key")
+        raise GitFailed(HOST_KEYS, said=f"{remote.host} showed no key")
     return sorted(found, key=lambda each: (each.kind != "ssh-ed25519", each.kind))
 
 

@@ -192,10 +192,10 @@ class GitBackups(Part):
         remote = to_remote(backup.remote)
         if not remote.is_ssh:
             raise InvalidValue("an https remote has no host key: its certificate is checked")
-        from holdfast.git.remotes import address_of, scan  # noqa: PLC0415 - as above
+        from holdfast.git.remotes import HOST_KEYS, address_of, scan  # noqa: PLC0415 - as above
 
         allowed = self._handle.context.private_remotes
-        return scan(remote, address_of(remote, allows_private=allowed))
+        return scan(remote, address_of(remote, HOST_KEYS, allows_private=allowed))
 
     def _change(self, change: Callable[[GitBackup], GitBackup]) -> GitBackup:
         with self._handle.context.work() as transaction:

@@ -57,7 +57,7 @@ function Copy({ namespace, choice, title, words }) {
   };
   const away = state.away();
   return html`<${Part} title=${title} words=${words} acts=${html`${choice}${backup && html`<${Button}
-    tone="primary" icon="arrow" why=${away || (backup.paused ? "It is paused." : undefined)}
+    tone="primary" icon="arrow" why=${away || (backup.paused ? "It is paused" : undefined)}
     onClick=${push}>Push now<//><${Button}
     icon=${backup.paused ? "play" : "clock"} why=${away} onClick=${turn}>${backup.paused ? "Go on" :
     "Pause"}<//><${Button} icon="label" why=${away} onClick=${() => setAsks("set")}>Change…<//>
