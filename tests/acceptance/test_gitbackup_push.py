@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.errors import GitBackupNotFound, HostKeyUnconfirmed, InvalidValue, SecretsLocked
+from holdfast.errors import (
+    GitBackupNotFound,
+    GitBackupPaused,
+    HostKeyUnconfirmed,
+    InvalidValue,
+    SecretsLocked,
+)
 from holdfast.server.work.upkeep import sweeping_repositories
 from holdfast.testing.clocks import Watch
 from holdfast.testing.gitcopies import compare, git, play
@@ -160,10 +166,14 @@ def test_a_failure_says_why_is_told_once_and_is_tried_again_later(vault, sshd, b
     sshd.start()
     watch.wait(timedelta(seconds=61))
     assert run_all(vault) == 1
-    assert "REMOTE HOST IDENTIFICATION HAS CHANGED" in agent.git.get().last_error.upper() or (
-        "Host key verification failed" in agent.git.get().last_error
-    )
+    changed = agent.git.get()
     (shown,) = [each for each in agent.git.host_keys() if each.kind == "ssh-ed25519"]
+    assert changed.last_error == (
+        f"host_key_changed: 127.0.0.1 has another host key: {changed.host_fingerprint} was "
+        f"confirmed, and it shows {shown.fingerprint}"
+    )
+    (told, *_) = [each for each in agent.traces.list() if each.action == "backup.failed"]
+    assert told.details["reason"] == "host_key_changed"
     agent.git.confirm_host(shown.fingerprint)
 
     sshd.stop()  # Nobody answers.
@@ -260,6 +270,8 @@ def test_a_copy_is_paused_scheduled_and_forgotten(vault, sshd, bare, watch):
         agent.files.write("a", "1")
     assert run_all(vault) == 0
     agent.git.update(paused=True)
+    with pytest.raises(GitBackupPaused):
+        agent.git.push()
     watch.wait(timedelta(hours=1, seconds=1))
     assert run_all(vault) == 0
     agent.git.update(paused=False)
@@ -529,6 +541,10 @@ def test_a_server_pushes_by_itself_and_tells_of_it(server: Server, sshd, bare):
         found = agent.git.get()
         assert found.pushed_commit == git("-C", str(bare), "rev-parse", "main")
         assert found.secret == b""
+        agent.git.update(paused=True)
+        with pytest.raises(GitBackupPaused) as refused:
+            agent.git.push()
+        assert refused.value.http_status == 409
         agent.git.delete()
 
 
@@ -543,13 +559,16 @@ def test_the_command_line_sets_a_copy_up_pushes_it_and_brings_it_back(sshd, bare
         command = [*COMMAND, "--json", "git", *args]
         done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stderr
-        return json.loads(done.stdout or "null")
+        return json.loads(done.stdout or done.stderr)
 
     here = ("--namespace", "agent")
     sshd.admit(run("set", sshd.url(bare), *here)["public_key"])
     assert "host_key_unconfirmed" in run("push", *here, code=1)["last_error"]
     shown = run("host-keys", *here)["host_keys"]
     run("confirm", shown[0]["fingerprint"], *here)
+    run("pause", *here)
+    assert run("push", *here, code=4)["error"]["code"] == "git_backup_paused"
+    run("resume", *here)
     assert run("push", *here)["pushed_number"] == 1
     assert run(*here)["last_error"] is None
     assert run("import", str(bare), "--namespace", "back")["commits"] == 1

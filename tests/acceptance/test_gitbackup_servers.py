@@ -10,10 +10,12 @@ import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
 
 import holdfast
+from holdfast.errors import GitFailed
 from holdfast.testing.gitcopies import git
 from holdfast.testing.githttps import GitHttps
 from holdfast.testing.servers import COMMAND, Server, running_server
@@ -144,6 +146,38 @@ def test_a_host_whose_certificate_nobody_knows_is_shown_no_password(there, bare,
         assert vault.push_backups() == 1
         assert "certificate" in agent.git.get().last_error.lower()
     assert asked == []
+
+
+def test_what_a_remote_repeats_of_a_password_is_kept_nowhere(there, bare, place_in_memory):
+    forms = [form.decode() for form in FORMS]
+    pair = f"me:{PASSWORD}"
+    more = [there.authorization, pair, quote(pair, safe=""), base64.b64encode(PASSWORD.encode())]
+    there.refusal = f"so it was {forms} and {more}, in the end".encode()
+    with holdfast.open(
+        place_in_memory / "vault", secrets_key=KEY, git_certificates=there.certificate
+    ) as vault:
+        agent = vault.namespace("agent")
+        agent.files.write("a", "1")
+        agent.snapshot()
+        agent.git.configure(there.url(bare), user="me", password=PASSWORD)
+        agent.git.push()
+        try:
+            assert vault.push_backups() == 1
+            with pytest.raises(GitFailed) as refused:
+                vault.namespace("back").git.import_(there.url(bare), user="me", password=PASSWORD)
+            # More than is repeated, with an end in which the beginning of one is missing.
+            there.refusal = (PASSWORD * 3000).encode()
+            with pytest.raises(GitFailed) as long:
+                vault.namespace("back").git.import_(there.url(bare), user="me", password=PASSWORD)
+        finally:
+            there.refusal = None
+        said = agent.git.get().last_error
+        vault.backup(place_in_memory / "backup")
+    for words in (said, str(refused.value)):
+        assert "so it was ['[password]', '[password]'] and ['Basic [password]" in words
+        assert "in the end" in words
+    kept = f"{said}{refused.value}{long.value}".encode() + bytes_in(place_in_memory)
+    assert not [form for form in (*FORMS, PASSWORD[8:].encode()) if form in kept]
 
 
 def test_no_token_that_was_planted_comes_out_anywhere(server, there, bare):

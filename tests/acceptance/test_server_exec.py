@@ -97,11 +97,42 @@ def test_an_asynchronous_client_does_the_same(served: Server) -> None:
     asyncio.run(use())
 
 
+@pytest.mark.parametrize("kind", [ValueError, RecursionError, httpx2.ReadError, KeyError])
+def test_what_a_listener_raises_goes_on_and_the_command_is_ended(
+    served: Server, kind: type[Exception]
+) -> None:
+    number = f"8{os.getpid()}"
+    command = f"echo 1 > one; echo said; sleep {number}"
+    error = kind("boom")
+
+    def fail(_stream: str, _text: str) -> None:
+        raise error
+
+    async def use() -> None:
+        url = served.url
+        async with AsyncClient(served.api_key, url=url, namespace=f"a-{kind.__name__}") as client:
+            await client.exec(command, output=fail)
+
+    with client_of(served, kind.__name__) as client:
+        with pytest.raises(kind) as raised:
+            client.exec(command, output=fail)
+        assert raised.value is error
+        await_none_left(number)
+    with pytest.raises(kind) as raised:
+        asyncio.run(use())
+    assert raised.value is error
+    await_none_left(number)
+
+
 def test_what_is_refused_says_why_with_a_status(served: Server) -> None:
     with client_of(served, "refused") as client:
         with pytest.raises(InvalidValue, match="network") as told:
             client.exec("true", network=True)
         assert told.value.http_status == 400
+        with pytest.raises(InvalidValue, match="for 600 seconds at the most"):
+            client.exec("true", timeout_s=1e6)
+        with pytest.raises(InvalidValue, match="number of seconds"):
+            client.exec("true", timeout_s=float("inf"))
         done = client.exec("sleep 60", timeout_s=0.2)
         assert done.stopped is Stopped.TIME
     headers = {"Authorization": f"Bearer {served.api_key}", "X-Namespace": "refused"}

@@ -57,6 +57,8 @@
     │   ├── GitFailed           git, or a git remote, refused
     │   ├── SecretsLocked       there is no key to read or keep secrets with
     │   ├── RemoteDiverged      a git remote has commits that are not ours
+    │   ├── GitBackupPaused     a push of a copy that is paused
+    │   ├── HostKeyChanged      a git remote has another host key than the confirmed one
     │   ├── HostKeyUnconfirmed  nobody has said that a git remote's host key is the right one
     │   └── Busy
     ├── Denied              the key does not open this: use another
@@ -100,9 +102,11 @@ sentence. `code` is wire format and never changes; `hint` is the next thing to t
 
 from holdfast.errors.backups import (
     GitBackupNotFound,
+    GitBackupPaused,
     GitFailed,
     GitMissing,
     GitTooOld,
+    HostKeyChanged,
     HostKeyUnconfirmed,
     RemoteDiverged,
     SecretsLocked,
@@ -228,11 +232,13 @@ __all__ = [
     "EntityNotFound",
     "Forbidden",
     "GitBackupNotFound",
+    "GitBackupPaused",
     "GitFailed",
     "GitMissing",
     "GitTooOld",
     "HeadMoved",
     "HoldfastError",
+    "HostKeyChanged",
     "HostKeyUnconfirmed",
     "InTheWay",
     "Incompatible",

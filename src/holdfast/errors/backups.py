@@ -1,5 +1,7 @@
 """What keeps a namespace from its copy in a git repository."""
 
+from collections.abc import Sequence
+
 from holdfast.errors.families import Conflict, NotFound, Unavailable, shorten
 
 
@@ -11,6 +13,17 @@ class GitBackupNotFound(NotFound):
 
     def __init__(self, namespace: str) -> None:
         super().__init__(f"namespace {shorten(namespace)} has no git backup")
+        self.namespace = namespace
+
+
+class GitBackupPaused(Conflict):
+    """The copy is paused: nothing is pushed until it goes on."""
+
+    code = "git_backup_paused"
+    hint = "`git.update(paused=False)` or `holdfast git resume` lets it go on, then push."
+
+    def __init__(self, namespace: str) -> None:
+        super().__init__(f"the git backup of namespace {shorten(namespace)} is paused")
         self.namespace = namespace
 
 
@@ -64,6 +77,18 @@ class HostKeyUnconfirmed(Conflict):
 
     code = "host_key_unconfirmed"
     hint = "Compare the fingerprint with what the host publishes, then confirm it."
+
+
+class HostKeyChanged(Conflict):
+    """The remote has another host key than the one that was confirmed: it may be somebody else."""
+
+    code = "host_key_changed"
+    hint = "Ask whoever runs the host whether its key is new, before you confirm another."
+
+    def __init__(self, host: str, *, expected: str, shown: Sequence[str] = ()) -> None:
+        now = f", and it shows {', '.join(shown)}" if shown else ""
+        super().__init__(f"{host} has another host key: {expected} was confirmed{now}")
+        self.host, self.expected, self.shown = host, expected, [*shown]
 
 
 class SecretsLocked(Conflict):

@@ -21,6 +21,7 @@ from typing import IO, Final
 
 from holdfast.errors import GitFailed, GitMissing, GitTooOld
 from holdfast.escaping import spaced
+from holdfast.git.hiding import Hiding
 
 PLACES: Final = "/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 """Where git and ssh are looked for: not where the environment says."""
@@ -40,6 +41,9 @@ LONG_S: Final = 3600.0
 
 MOST_WORDS: Final = 500
 """Characters of what git says of a failure that are repeated."""
+
+_MOST_LOOKED_AT: Final = 1 << 16
+"""Bytes at the end of what a command says in which those are looked for."""
 
 _BOUNDED: Final = ("/bin/sh", "-c", 'ulimit -f "$1" && shift && exec "$@"', "sh")
 _BLOCK_BYTES: Final = 512
@@ -100,10 +104,12 @@ class Program:
         settings: Mapping[str, str] | None = None,
         more: Mapping[str, str] | None = None,
         is_tethered: bool = False,
+        hiding: Hiding | None = None,
     ) -> bytes:
         """Returns what a command prints; raises `GitFailed` with what it said if it fails.
 
-        One that `is_tethered` reads nothing, and ends when this process does.
+        One that `is_tethered` reads nothing, and ends when this process does. What `hiding` hides
+        is in no error.
         """
         command = next(arg for arg in args if not arg.startswith("-"))
         with self.started(
@@ -119,7 +125,7 @@ class Program:
                 process.wait()
             else:
                 out, _ = process.communicate(feed)
-            check(process, command, said)
+            check(process, command, said, hiding)
         return out
 
     @contextmanager
@@ -214,21 +220,26 @@ def _version_of(path: str, _file: tuple[int, int, int]) -> bytes:
     return done.stdout
 
 
-def check(process: "subprocess.Popen[bytes]", command: str, said: IO[bytes]) -> None:
+def check(
+    process: "subprocess.Popen[bytes]", command: str, said: IO[bytes], hiding: Hiding | None = None
+) -> None:
     """Raises `GitFailed` if a command that is over has failed."""
     # By way of a shell, too.
     if process.returncode in (-signal.SIGKILL, 128 + signal.SIGKILL):
         raise GitFailed(command, said="it was killed, for it took too long or too much")
     if process.returncode != 0:
-        raise GitFailed(command, said=words_of(said))
+        raise GitFailed(command, said=words_of(said, hiding))
 
 
-def words_of(said: IO[bytes]) -> str:
-    """Returns the end of what a command said of itself, as one line."""
-    size = said.seek(0, os.SEEK_END)
-    said.seek(max(0, size - 4 * MOST_WORDS))
-    text = said.read().decode("utf-8", "replace")
-    return " ".join(spaced(text).split())[-MOST_WORDS:]
+def words_of(said: IO[bytes], hiding: Hiding | None = None) -> str:
+    """Returns the end of what a command said of itself, as one line, without what is hidden."""
+    hiding = hiding or Hiding()
+    begin = max(0, said.seek(0, os.SEEK_END) - _MOST_LOOKED_AT)
+    said.seek(begin)
+    text = hiding.clean(said.read().decode("utf-8", "replace"))
+    if begin:  # It may begin with the end of what would have been cut out.
+        text = text[hiding.longest :]
+    return hiding.clean(" ".join(spaced(text).split()))[-MOST_WORDS:]
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:

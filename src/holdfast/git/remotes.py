@@ -11,7 +11,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,9 +22,11 @@ from holdfast.addresses import in_time, is_public, resolve
 from holdfast.errors import (
     GitFailed,
     GitMissing,
+    HostKeyChanged,
     HostKeyUnconfirmed,
     RemoteDiverged,
 )
+from holdfast.git.hiding import Hiding
 from holdfast.git.program import PLACES
 from holdfast.git.repository import Repository
 from holdfast.git.urls import HostKey, Remote, find_host_key
@@ -33,8 +35,14 @@ RESOLVE_S: Final = 5.0
 SCAN_S: Final = 15.0
 PUSH_S: Final = 900.0
 
+HOST_KEYS: Final = "host-keys"
+"""What asking for them is called, as commands of git are."""
+
 _UNASKED: Final = ("could not read Username", "could not read Password")
 """What git says when it would have asked somebody: nobody is asked."""
+
+_ANOTHER_HOST: Final = "Host key verification failed"
+"""What ssh says, after advice that is for others: to take away the key that was confirmed."""
 
 _DIVERGED: Final = ("[rejected]", "non-fast-forward", "fetch first")
 
@@ -54,18 +62,18 @@ class Credentials:
         return "Credentials(…)"
 
 
-def address_of(remote: Remote, *, allows_private: bool) -> str:
-    """Returns the address to connect to, which was looked at; raises `GitFailed`."""
+def address_of(remote: Remote, command: str, *, allows_private: bool) -> str:
+    """Returns the address that a command connects to, which was looked at; raises `GitFailed`."""
     try:
         found = in_time(lambda: resolve(remote.host, remote.port), RESOLVE_S)
     except TimeoutError:
-        raise GitFailed("push", said=f"{remote.host} was not found in time") from None
+        raise GitFailed(command, said=f"{remote.host} was not found in time") from None
     except (OSError, UnicodeError) as exc:
-        raise GitFailed("push", said=f"{remote.host} has no address: {exc}") from exc
+        raise GitFailed(command, said=f"{remote.host} has no address: {exc}") from exc
     plain = [text.partition("%")[0] for text in found]
     is_fine = allows_private or all(is_public(ipaddress.ip_address(each)) for each in plain)
     if not plain or not is_fine:
-        error = GitFailed("push", said=f"{remote.host} is not at a public address")
+        error = GitFailed(command, said=f"{remote.host} is not at a public address")
         raise error.with_hint("HOLDFAST_ALLOW_PRIVATE_REMOTES=1 allows others.")
     return plain[0]
 
@@ -85,14 +93,14 @@ def scan(remote: Remote, address: str) -> list[HostKey]:
             cwd="/",
         )
     except subprocess.TimeoutExpired:
-        raise GitFailed("host-keys", said=f"{remote.host} did not answer in time") from None
+        raise GitFailed(HOST_KEYS, said=f"{remote.host} did not answer in time") from None
     found = list[HostKey]()
     for line in done.stdout.decode("ascii", "replace").splitlines():
         key = None if line.startswith("#") else find_host_key(line.partition(" ")[2])
         if key is not None:
             found.append(key)
     if not found:
-        raise GitFailed("host-keys", said=f"{remote.host} showed no key")
+        raise GitFailed(HOST_KEYS, said=f"{remote.host} showed no key")
     return sorted(found, key=lambda each: (each.kind != "ssh-ed25519", each.kind))
 
 
@@ -106,17 +114,13 @@ def push(
 ) -> None:
     """Brings a branch to a remote; raises `RemoteDiverged` rather than take anything away there."""
     ref = f"refs/heads/{branch}"
-    with _reaching(repository.folder, remote, shown, address) as (settings, more):
-        args = ["push", "--no-progress", "--no-verify", "--no-signed", "--", remote.url]
-        try:
-            options = {"seconds": PUSH_S, "settings": settings, "more": more}
-            repository.run(*args, f"{ref}:{ref}", **options, is_tethered=True)
-        except GitFailed as exc:
-            if any(word in exc.said for word in _DIVERGED):
-                raise RemoteDiverged(branch) from exc
-            if (refused := _refusal(exc)) is not exc:
-                raise refused from exc
-            raise
+    args = ["push", "--no-progress", "--no-verify", "--no-signed", "--", remote.url]
+    try:
+        _speak(repository, remote, shown, *args, f"{ref}:{ref}", address=address)
+    except GitFailed as exc:
+        if any(word in exc.said for word in _DIVERGED):
+            raise RemoteDiverged(branch) from exc
+        raise
 
 
 def fetch(
@@ -130,15 +134,9 @@ def fetch(
     most_bytes: int,
 ) -> None:
     """Brings what a remote calls `source` here, under a name of ours, if it is not too large."""
-    with _reaching(repository.folder, remote, shown, address) as (settings, more):
-        args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", remote.url]
-        options = {"seconds": PUSH_S, "most_bytes": most_bytes, "settings": settings, "more": more}
-        try:
-            repository.run(*args, f"{source}:{target}", **options, is_tethered=True)
-        except GitFailed as exc:
-            if (refused := _refusal(exc)) is not exc:
-                raise refused from exc
-            raise
+    args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--", remote.url]
+    refs = f"{source}:{target}"
+    _speak(repository, remote, shown, *args, refs, address=address, most_bytes=most_bytes)
 
 
 def fetch_path(
@@ -151,11 +149,37 @@ def fetch_path(
     repository.run(*args, f"{source}:{target}", **options, is_tethered=True)
 
 
-def _refusal(error: GitFailed) -> GitFailed:
-    """Returns what a remote answered, where git tells of its own questions instead."""
-    if any(word in error.said for word in _UNASKED):
-        return GitFailed(error.command, said="the remote did not accept the user and the password")
-    return error
+def _speak(
+    repository: Repository,
+    remote: Remote,
+    shown: Credentials,
+    *args: str,
+    address: str,
+    most_bytes: int | None = None,
+) -> None:
+    """Runs a command that speaks to a remote; nothing that it raises has what that was shown."""
+    options = {"seconds": PUSH_S, "most_bytes": most_bytes, "hiding": Hiding(shown.login)}
+    with _reaching(repository.folder, remote, shown, address) as (settings, more):
+        try:
+            repository.run(*args, **options, settings=settings, more=more, is_tethered=True)
+        except GitFailed as exc:
+            if any(word in exc.said for word in _UNASKED):
+                # What a remote answered, where git tells of its own questions instead.
+                said = "the remote did not accept the user and the password"
+                raise GitFailed(exc.command, said=said) from exc
+            if shown.host_key is not None and _ANOTHER_HOST in exc.said:
+                raise _changed(remote, shown.host_key, address) from exc
+            raise
+
+
+def _changed(remote: Remote, expected: HostKey, address: str) -> HostKeyChanged:
+    """Returns what is told of a host with another key, with the one that it shows by now."""
+    there = list[HostKey]()
+    with suppress(GitFailed, GitMissing):  # It need not answer again.
+        there = scan(remote, address)
+    like = [each for each in there if each.kind == expected.kind] or there
+    prints = [each.fingerprint for each in like if each != expected]
+    return HostKeyChanged(remote.host, expected=expected.fingerprint, shown=prints)
 
 
 @contextmanager

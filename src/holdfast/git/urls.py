@@ -81,6 +81,8 @@ def check_branch(branch: str) -> str:
     """Returns the name of a branch; raises `InvalidValue` for what is none."""
     is_plain = len(branch) <= 200 and _BRANCH.fullmatch(branch) is not None  # noqa: PLR2004 - as hosts do
     parts = branch.split("/")
+    # Git itself makes no branch of that name: it stands for whichever is looked at.
+    is_plain = is_plain and branch != "HEAD"
     if not is_plain or ".." in branch or any(p.endswith((".lock", ".")) for p in parts):
         message = f"{shorten(branch)} is no name of a branch: letters, digits, and _ . - / between"
         raise InvalidValue(message)

@@ -84,4 +84,7 @@ class ConfirmGitHost(Operation[GitBackup], post=f"{_PATH}/host-key", work=Work.S
 
 
 class PushGit(Operation[GitBackup], post=f"{_PATH}/push", status=202, needs_body=False):
-    """Asks for a push as soon as may be; `pushed_at` and `last_error` tell what came of it."""
+    """Asks for a push as soon as may be; `pushed_at` and `last_error` tell what came of it.
+
+    Raises `GitBackupPaused` if the copy is paused.
+    """

@@ -1,8 +1,8 @@
 """Sends calls and waits for their answers."""
 
 import time
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, nullcontext
 from typing import Any, TypeVar
 
 import httpx2
@@ -75,7 +75,7 @@ class SyncSender:
         """Yields an answer piece by piece; goes on where it broke off, if the server lets it."""
         return self._received(Reception(call, self.line))
 
-    def _received(self, reception: Reception) -> Iterator[bytes]:
+    def _received(self, reception: Reception) -> Generator[bytes]:
         while True:
             response = self._opened(reception.rest())
             try:
@@ -92,8 +92,9 @@ class SyncSender:
     def save(self, download: Download[T]) -> T:
         """Writes an answer to a file, which is there whole or not at all."""
         count, reception = 0, Reception(download.call, self.line)
-        with opened(download.target) as file:
-            for piece in self._received(reception):
+        # Closed whatever happens, as in `awaiting.py`: an error that is kept keeps no connection.
+        with opened(download.target) as file, closing(self._received(reception)) as pieces:
+            for piece in pieces:
                 file.write(piece)
                 count += len(piece)
                 download.progress("receiving", count, reception.size or count)

@@ -55,6 +55,8 @@ class GitHttps:
         self.root, self.user, self.password = root, user, password
         self.watch: Callable[[str], None] = lambda _: None
         """Is told the path of each request that shows the password, before it is answered."""
+        self.refusal: bytes | None = None
+        """What whoever shows the password is refused with."""
         self._make_certificate()
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate, self._key)
@@ -150,6 +152,8 @@ class GitHttps:
     def _run(
         self, request: BaseHTTPRequestHandler, body: bytes
     ) -> tuple[int, list[tuple[str, str]], bytes]:
+        if self.refusal is not None:
+            return 403, [("Content-Type", "text/plain")], self.refusal
         path, _, query = request.path.partition("?")
         environ = {
             "PATH": os.defpath,

@@ -18,7 +18,13 @@ from holdfast.engine.gitbackup import secrets
 from holdfast.engine.gitbackup.patterns import USUAL_PATTERNS, check_patterns
 from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle
-from holdfast.errors import Busy, GitBackupNotFound, HostKeyUnconfirmed, InvalidValue
+from holdfast.errors import (
+    Busy,
+    GitBackupNotFound,
+    GitBackupPaused,
+    HostKeyUnconfirmed,
+    InvalidValue,
+)
 from holdfast.git.urls import HostKey, Remote, check_branch, to_remote
 from holdfast.model.basics import Head, Plane
 from holdfast.model.gitbackups import GitBackup, GitHostKey, GitImported
@@ -146,6 +152,8 @@ class GitBackups(Part):
         now = self._handle.context.clock()
 
         def ask(old: GitBackup) -> GitBackup:
+            if old.paused:  # Somebody wants nothing to go out: whoever goes on says so.
+                raise GitBackupPaused(self._handle.name)
             # Not left to a worker that may have died: one that lives has the repository's lock.
             return replace(old, asked_at=old.asked_at or now, next_at=now, claimed_until=now)
 
@@ -184,10 +192,10 @@ class GitBackups(Part):
         remote = to_remote(backup.remote)
         if not remote.is_ssh:
             raise InvalidValue("an https remote has no host key: its certificate is checked")
-        from holdfast.git.remotes import address_of, scan  # noqa: PLC0415 - as above
+        from holdfast.git.remotes import HOST_KEYS, address_of, scan  # noqa: PLC0415 - as above
 
         allowed = self._handle.context.private_remotes
-        return scan(remote, address_of(remote, allows_private=allowed))
+        return scan(remote, address_of(remote, HOST_KEYS, allows_private=allowed))
 
     def _change(self, change: Callable[[GitBackup], GitBackup]) -> GitBackup:
         with self._handle.context.work() as transaction:

@@ -311,7 +311,7 @@ def import_from(
         else:
             remote = to_remote(source)
             find_git(over_https=not remote.is_ssh)
-            address = address_of(remote, allows_private=handle.context.private_remotes)
+            address = address_of(remote, "fetch", allows_private=handle.context.private_remotes)
             shown = Credentials(login=login, certificates=handle.context.git_certificates)
             if remote.is_ssh:
                 if private_key is None:

@@ -98,7 +98,7 @@ def bring(handle: Handle, backup: GitBackup) -> Exported:
         planes=tuple(map(Plane, backup.planes)),
     )
     with opened_repository(context, backup) as repository:
-        address = address_of(remote, allows_private=context.private_remotes)
+        address = address_of(remote, "push", allows_private=context.private_remotes)
         most = context.limits.archive_bytes
         _go_on(repository, remote, shown, backup, address=address, rules=rules, most_bytes=most)
         done = export(handle, repository, branch=backup.branch, rules=rules)

@@ -69,10 +69,12 @@ class _Heard:
         *lines, self._rest = (self._rest + piece).split(b"\n")
         for line in filter(None, lines):
             try:
-                self._take(line)
+                told = self._take(line)
             except UNREADABLE as exc:
                 message = f"the server says something else of a command: {exc}"
                 raise Incompatible(message) from exc
+            if told is not None:
+                self._output(*told)  # What that raises is its own, and goes on.
         return len(piece)
 
     def result(self, _count: int) -> Executed:
@@ -82,7 +84,8 @@ class _Heard:
         said = {name: "".join(texts) for name, texts in self._texts.items()}
         return replace(self._done, **said)
 
-    def _take(self, line: bytes) -> None:
+    def _take(self, line: bytes) -> tuple[str, str] | None:
+        """Takes a line; returns what was said in it, and where."""
         told = msgspec.json.decode(line, type=_Line)
         if told.error:
             raise error_of(_FAULT, line)
@@ -90,4 +93,5 @@ class _Heard:
             self._done = _executed(bytes(told.result))
         elif told.stream in self._texts:
             self._texts[told.stream].append(told.text)
-            self._output(told.stream, told.text)
+            return told.stream, told.text
+        return None

@@ -57,7 +57,8 @@ function Copy({ namespace, choice, title, words }) {
   };
   const away = state.away();
   return html`<${Part} title=${title} words=${words} acts=${html`${choice}${backup && html`<${Button}
-    tone="primary" icon="arrow" why=${away} onClick=${push}>Push now<//><${Button}
+    tone="primary" icon="arrow" why=${away || (backup.paused ? "It is paused" : undefined)}
+    onClick=${push}>Push now<//><${Button}
     icon=${backup.paused ? "play" : "clock"} why=${away} onClick=${turn}>${backup.paused ? "Go on" :
     "Pause"}<//><${Button} icon="label" why=${away} onClick=${() => setAsks("set")}>Change…<//>
     <${Button} icon="trash" why=${away} label="Forget where the copy is"
