@@ -150,7 +150,11 @@ function hang(box, from) {
   });
 }
 
-/** Something small over the page: closes with Esc or a click beside it, and gives the focus back. */
+/**
+ * Something small over the page: closes with Esc or a click beside it, and gives the focus back.
+ *
+ * Ctrl Enter does what its main button does, and nothing on the page below it.
+ */
 export function Popover({ title, close, children, wide }) {
   const box = useRef(null);
   // At once: what is typed next belongs here.
@@ -173,6 +177,11 @@ export function Popover({ title, close, children, wide }) {
     if (event.key === "Escape") {
       event.stopPropagation();
       close();
+    }
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.stopPropagation();
+      event.preventDefault();
+      box.current.querySelector(".ends :is(.primary, .danger)")?.click();
     }
     if (event.key === "Tab") {
       const all = [
