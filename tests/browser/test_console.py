@@ -26,6 +26,7 @@ LISTEN = f"""async () => {{ {STATE}
   window.links = [];
   state.link.subscribe(({{ state }}) => window.links.push(state));
 }}"""
+GONE = f"async () => {{ {STATE} state.link.value = {{ state: 'away', heard: null }}; }}"
 SILENT_S = 41
 
 
@@ -285,8 +286,13 @@ def test_nobody_is_told_that_nothing_was_changed_where_that_is_not_known(
     expect(page.get_by_role("alert")).to_contain_text("Nothing was changed. not so")
     page.unroute("**/restore")
     page.route("**/restore", cut_off)
+    # And the server is gone when the page looks again: it does so by itself once it is back.
+    page.route("**/v1/status", lambda route: route.abort())
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_role("alert")).to_contain_text("It is not known whether it was done.")
+    expect(page.get_by_role("alert").first).to_contain_text("It is not known whether it was done.")
+    expect(page.get_by_role("button", name="Try again")).to_be_visible()
+    page.unroute("**/v1/status")
+    page.evaluate(GONE)
     expect(page.get_by_text("That is how it is now")).to_be_visible()
     assert agent.files.read("a.txt") == b"1"
 

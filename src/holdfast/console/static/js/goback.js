@@ -366,8 +366,8 @@ function Warnings({ seen, kept, wrong, anyway }) {
     ${kept?.count && html`<${Note} tone="warn" icon="warn" role="alert"><strong>${many(kept.count,
       "more change")} since you looked.</strong> Your ticks are as they were: look again, then go back.${kept.fresh.length > 0 &&
       listed(kept.fresh.map((change) => change.name))}
-      <p>If it goes on changing: what is there becomes a snapshot first, whatever it is by then.</p>
-      <p>${anyway}</p><//>`}
+      <p>If it keeps changing, go back whatever comes: what is there then becomes a snapshot first.
+      </p><p class="act">${anyway}</p><//>`}
     ${tasks.map((task) => html`<${Note} key=${task.task_id} tone="warn" icon="play">
       <strong>A task is running.</strong> “<bdi><${Said} text=${task.name} />
       </bdi>” may write again while you go back. What it changed since is undone, and kept.<//>`)}

@@ -469,7 +469,8 @@ export async function loadMore(count) {
  * `away`; `heard` is when we last did.
  */
 export const link = signal({ state: "starting", heard: null });
-export const isAway = computed(() => link.value.state === "away");
+export const hearing = computed(() => link.value.state);
+export const isAway = computed(() => hearing.value === "away");
 /** Why nothing can be done now, for the buttons that would; undefined while the server is there. */
 export const away = () => (isAway.value ? "The server cannot be reached now" : undefined);
 
