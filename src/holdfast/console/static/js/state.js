@@ -364,7 +364,7 @@ async function askAnew() {
 /** Looks whether somebody has written since, where no event says so. */
 export async function lookAtNow() {
   const { namespace, loading } = timeline.value ?? {};
-  if (namespace === undefined || loading || !session.value) return;
+  if (namespace === undefined || loading || !opens(namespace)) return;
   const asked = api.namespaceOf(namespace);
   try {
     const standing = await asked.status();
