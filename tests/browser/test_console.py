@@ -26,6 +26,7 @@ LISTEN = f"""async () => {{ {STATE}
   window.links = [];
   state.link.subscribe(({{ state }}) => window.links.push(state));
 }}"""
+GONE = f"async () => {{ {STATE} state.link.value = {{ state: 'away', heard: null }}; }}"
 SILENT_S = 41
 
 
@@ -285,8 +286,13 @@ def test_nobody_is_told_that_nothing_was_changed_where_that_is_not_known(
     expect(page.get_by_role("alert")).to_contain_text("Nothing was changed. not so")
     page.unroute("**/restore")
     page.route("**/restore", cut_off)
+    # And the server is gone when the page looks again: it does so by itself once it is back.
+    page.route("**/v1/status", lambda route: route.abort())
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_role("alert")).to_contain_text("It is not known whether it was done.")
+    expect(page.get_by_role("alert").first).to_contain_text("It is not known whether it was done.")
+    expect(page.get_by_role("button", name="Try again")).to_be_visible()
+    page.unroute("**/v1/status")
+    page.evaluate(GONE)
     expect(page.get_by_text("That is how it is now")).to_be_visible()
     assert agent.files.read("a.txt") == b"1"
 
@@ -407,7 +413,18 @@ def test_who_looked_before_somebody_else_changed_something_looks_again(
     expect(page.get_by_role("checkbox", name="changed: b.txt")).not_to_be_checked()
     assert agent.files.read("a.txt") == b"3, and longer"
     page.get_by_role("checkbox", name="removed: c.txt").uncheck()
-    page.keyboard.press("Control+Enter")
+    if is_kept:
+        # Whoever goes on writing does not keep anybody from going back, nor lose what they wrote.
+        agent.files.write("a.txt", "4, and longer still")
+        agent.snapshot("and on")
+        agent.files.write("a.txt", "5, in no snapshot")
+        page.get_by_role("button", name="Go back all the same").click()
+        said = page.get_by_role("status").filter(has_text="Back at #1, all the same: 1 change")
+        expect(said).to_be_visible()
+        kept = agent.timeline(limit=2)[1]
+        assert agent.at(kept).files.read("a.txt") == b"5, in no snapshot"
+    else:
+        page.keyboard.press("Control+Enter")
     expect(page.get_by_role("status").filter(has_text="1 change, verified.")).to_be_visible()
     assert files_of(agent) == {"a.txt": b"1", "b.txt": b"2", "c.txt": b"meanwhile"}
 
@@ -441,9 +458,13 @@ def test_look_go_back_and_undo_by_keyboard_alone(
     assert files_of(agent) == before
     press("u")
     expect(page.get_by_role("dialog", name="Undo")).to_be_visible()
-    press("Enter")
+    press("Control+Enter")
     expect(page.get_by_role("status").filter(has_text="Undone")).to_be_visible()
     assert files_of(agent) == broken
+    # What the message before offered would take back nothing now, and the Redo with it.
+    older = page.get_by_role("status").filter(has_text="Back at #1")
+    expect(older).to_be_visible()
+    expect(older.get_by_role("button", name="Undo")).to_have_count(0)
     press("s")
     page.keyboard.type("found by hand")
     press("Enter")

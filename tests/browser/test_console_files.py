@@ -157,6 +157,7 @@ def test_each_change_is_shown_as_what_it_is(visit: Any, agent: Any) -> None:
     agent.files.write("prog", b"\x7fELF" + bytes(99))
     agent.files.write("bidi.py", "if access == '\u202euser':\n")
     agent.files.write("line.txt", b"x" * ONE_LINE)
+    agent.files.write("two.txt", b"two\n" * (1 << 19))
     page = visit.page
     visit.open("n", agent.name, "compare", f"{first.id}...now")
     lines = page.get_by_label("What changed")
@@ -190,6 +191,9 @@ def test_each_change_is_shown_as_what_it_is(visit: Any, agent: Any) -> None:
     expect(page.get_by_text("some that turn text around")).to_be_visible()
     show("line.txt")
     expect(page.locator(".facts-box")).to_contain_text("was not there → 48 MB")
+    expect(page.locator(".facts-box")).to_contain_text("Too large to compare: 50,331,648 bytes.")
+    show("two.txt")
+    expect(page.locator(".facts-box")).to_contain_text("Too large to compare: 2,097,152 bytes.")
     expect(page.get_by_role("button", name="Load anyway")).to_have_count(0)
 
 
@@ -280,7 +284,7 @@ def test_a_task_is_taken_back_alone_and_what_others_did_stays(visit: Any, agent:
     undo.click()
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("Others changed the same since: nothing was taken back.")
-    expect(alert).to_contain_text("files:a.txt")
+    expect(alert.get_by_role("listitem")).to_have_text("Files: a.txt")
     assert agent.files.read("b.txt") == b"2\n"
     page.get_by_role("link", name="Leave theirs, take the rest back…").click()
     expect(page.get_by_text("1 thing stays as others made it:")).to_be_visible()
@@ -293,6 +297,12 @@ def test_a_task_is_taken_back_alone_and_what_others_did_stays(visit: Any, agent:
     said.get_by_role("button", name="Redo").click()
     expect(page.get_by_role("status").filter(has_text="Done again")).to_be_visible()
     assert agent.files.read("b.txt") == b"2\n"
+    # Where others changed all of it, there is no rest to offer.
+    agent.files.write("b.txt", "others\n")
+    visit.move(f"n/{agent.name}/undo/{agent.tasks.list()[0].id}")
+    expect(alert).to_contain_text("Nothing else of it is left to take back.")
+    expect(page.get_by_role("link", name="Go back before it all the same…")).to_be_visible()
+    expect(page.get_by_role("link", name="Leave theirs")).to_have_count(0)
 
 
 def test_a_far_jump_asks_for_what_is_there_and_not_for_all_before_it(

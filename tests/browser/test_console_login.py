@@ -153,15 +153,22 @@ def test_each_key_shows_what_it_opens_and_says_what_it_does_not(
         with holdfast.Client(server.api_key, url=server.url, namespace=name) as agent:
             agent.snapshot(f"of {name}")
     with holdfast.AdminClient(server.admin_key, url=server.url) as boss:
-        locked = boss.create_key("locked", namespace="alice").api_key
+        locked = boss.create_key("locked", namespace="alice", add_only=True).api_key
     # One that is for a namespace: that, and nothing else.
     one = visits()
     come_in(one, locked)
     one.row("of alice").wait_for()
+    one.page.keyboard.press("p")
+    one.row("of alice").locator(".pinned").wait_for()
+    one.page.keyboard.press("p")
+    one.page.get_by_role("alert").filter(has_text="Not unpinned").wait_for()
     rail = one.page.get_by_role("navigation", name="Namespaces")
     assert "bob" not in rail.inner_text()
     one.move("n/bob/timeline")
-    one.page.get_by_role("alert").filter(has_text="this key is for another namespace").wait_for()
+    one.page.get_by_role("heading", name="This key is for another namespace").wait_for()
+    one.page.keyboard.press("s")
+    assert one.page.get_by_role("button", name="Keep this moment").count() == 0
+    assert one.page.get_by_role("dialog").count() == 0
     one.move("operations/keys")
     one.page.get_by_role("heading", name="This is for operators").wait_for()
     # An operator's: all namespaces in numbers, and none of them from inside.

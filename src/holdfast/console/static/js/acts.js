@@ -70,7 +70,7 @@ async function act(what, doing) {
 }
 
 export const pin = (row) =>
-  act("Not pinned", () =>
+  act(row.pinned ? "Not unpinned" : "Not pinned", () =>
     namespaceOf(here())[row.pinned ? "unpin" : "pin"](row.snapshot_id),
   ).then((done) => done && state.say(row.pinned ? "Unpinned" : "Pinned"));
 
@@ -91,6 +91,7 @@ function sayBack(namespace, done, words, again) {
   return state.toast(`${words}: ${changesOf(done)}, verified.`, {
     act: again,
     act_label: words.startsWith("Undone") ? "Redo" : "Undo",
+    after: done.snapshot && { namespace, number: done.snapshot.number },
     seconds: 20,
   });
 }
@@ -116,9 +117,9 @@ async function redo(namespace) {
     sayBack(namespace, done, "Done again", () => revert(namespace, done.snapshot.snapshot_id));
 }
 
-/** Says that a restore went well, with its undo. */
-export const restored = (namespace, done, target) =>
-  sayBack(namespace, done, `Back at #${target.number}`, () =>
+/** Says that a restore went well, with its undo; `anyway` if it did not matter what came since. */
+export const restored = (namespace, done, target, anyway = false) =>
+  sayBack(namespace, done, `Back at #${target.number}${anyway ? ", all the same" : ""}`, () =>
     revert(namespace, done.snapshot.snapshot_id),
   );
 
@@ -145,7 +146,7 @@ export function press(key, event) {
   if (first === "g" && key === "o") return (state.go(state.to(["operations"])), true);
   if (
     namespace === undefined ||
-    !state.canWork.value ||
+    !state.opens(namespace) ||
     state.isAway.value ||
     event.ctrlKey ||
     event.metaKey

@@ -21,7 +21,7 @@ import {
 import * as state from "./state.js";
 import { bytes, marked, misleads, number, plain, turns } from "./text.js";
 
-export const MOST_BYTES = 1 << 20;
+export const MOST_BYTES = 1 << 20; // The server compares no longer texts.
 export const MOST_ANYWAY = 8 << 20;
 const MOST_LINES = 5000;
 const FIRST_LINES = 200;
@@ -343,13 +343,16 @@ export function Diff({ change, from, to, isTurned = false }) {
   const most = Math.max(change.old_bytes ?? 0, change.new_bytes ?? 0);
   const [anyway, setAnyway] = useState(false);
   const isGated = most > MOST_BYTES && !anyway;
+  // What is no file is compared here.
+  const mayLoad = change.plane !== "files" && most <= MOST_ANYWAY;
   const answer = useAnswer(
     (stop) => (isGated ? null : ask(namespace, change, { from, to, isTurned }, stop)),
     [namespace, change.plane, change.name, from, to, isTurned, isGated],
   );
   if (isGated)
-    return html`<${Facts} change=${change} from=${from} to=${to}>${most <= MOST_ANYWAY ?
-      html`<${Button} onClick=${() => setAnyway(true)}>Load anyway<//>` : null}<//>`;
+    return html`<${Facts} change=${change} from=${from} to=${to}>${mayLoad ?
+      html`<${Button} onClick=${() => setAnyway(true)}>Load anyway<//>` : html`<span
+      class="quiet">Too large to compare: ${number(most)} bytes.</span>`}<//>`;
   if (answer.failure) return html`<${Failed} failure=${answer.failure} again=${answer.again} />`;
   if (!answer.value) return html`<${Waiting} what="Comparing…" />`;
   const diff = answer.value;

@@ -207,7 +207,8 @@ function Preview({ seen, kept, again, cancel, only }) {
       ? "Nothing is ticked: nothing would change"
       : torn && `Not all of ${torn} is listed: tick all of it, or none`);
 
-  const go = async () => {
+  /** Goes back, if nobody wrote since it was looked at; `anyway`, whatever they wrote. */
+  const go = async (anyway = false) => {
     if (busy || why) return;
     setBusy(true);
     setWrong(null);
@@ -215,25 +216,27 @@ function Preview({ seen, kept, again, cancel, only }) {
     const choice = choiceOf(changes, off, counts, only) ?? chosenAlone(only);
     let isSent = false;
     try {
-      // What is there may have changed since it was looked at, in no snapshot yet: look once more.
-      const now = await asked.restore(id(target), { ...choice, dry_run: true, limit: LISTED });
-      const ticked = changes.filter((change) => !off.has(keyOf(change)));
-      const fresh = dry.truncated ? [] : newChanges(ticked, now.changes);
-      if (fresh.length || sumOf(now.counts) !== left)
-        return again({
-          off,
-          reason,
-          fresh,
-          count: Math.max(fresh.length, Math.abs(sumOf(now.counts) - left)),
-        });
+      if (!anyway) {
+        // What is there may have changed since, in no snapshot yet: look once more.
+        const now = await asked.restore(id(target), { ...choice, dry_run: true, limit: LISTED });
+        const ticked = changes.filter((change) => !off.has(keyOf(change)));
+        const fresh = dry.truncated ? [] : newChanges(ticked, now.changes);
+        if (fresh.length || sumOf(now.counts) !== left)
+          return again({
+            off,
+            reason,
+            fresh,
+            count: Math.max(fresh.length, Math.abs(sumOf(now.counts) - left)),
+          });
+      }
       isSent = true;
       const done = await asked.restore(id(target), {
         ...choice,
-        expected: standing.position ?? undefined,
+        expected: (!anyway && standing.position) || undefined,
         reason: reason.trim() || undefined,
       });
       await state.refresh();
-      return restored(namespace, done, target);
+      return restored(namespace, done, target, anyway);
     } catch (failure) {
       setBusy(false);
       if (failure.code === "head_moved") {
@@ -310,7 +313,9 @@ function Preview({ seen, kept, again, cancel, only }) {
         href=${state.to(["n", namespace, "goback", id(target)])}>Go back with all of it</a>` :
         "Untick what should stay as it is."}</p>
       <${Ends} old=${null} now=${target} words=${exact} /></header>
-    <div class="warnings"><${Warnings} seen=${seen} kept=${kept} wrong=${wrong} /></div>
+    <div class="warnings"><${Warnings} seen=${seen} kept=${kept} wrong=${wrong}
+      anyway=${html`<${Button} icon="back" why=${why} busy=${busy} onClick=${() => go(true)}>Go back
+        all the same<//>`} /></div>
     <div class=${`halves ${chosen ? "opened" : ""}`}>
       <${List} lines=${lines} chosen=${line?.key} choose=${(each) => choose(each.key)} fold=${fold}
         tick=${tick} height=${lineHeight()} label="What will change" />
@@ -323,8 +328,8 @@ function Preview({ seen, kept, again, cancel, only }) {
         placeholder="Why? It is kept in the history" aria-label="Why? It is kept in the history"
         onInput=${(event) => setReason(event.currentTarget.value)} />
       <${Button} tone="bare" kbd="Esc" onClick=${cancel}>Cancel<//>
-      <${Button} tone="primary" icon="back" kbd="Ctrl ↵" why=${why} busy=${busy} onClick=${go}>
-        ${busy ? "Going back…" : "Go back"}<//>
+      <${Button} tone="primary" icon="back" kbd="Ctrl ↵" why=${why} busy=${busy}
+        onClick=${() => go()}>${busy ? "Going back…" : "Go back"}<//>
       ${why && html`<p class="hidden" role="status">${why}</p>`}
     </footer>
   </div>`;
@@ -344,7 +349,7 @@ export const Unheard = ({ failure }) =>
     /> This is what would change now. ${failure.requestId && html`<span class="mono">
     ${failure.requestId}</span>`}<//>`;
 
-function Warnings({ seen, kept, wrong }) {
+function Warnings({ seen, kept, wrong, anyway }) {
   const { dry, tasks, target, standing } = seen;
   const runs = running(dry.changes);
   const said = { added: "comes back", removed: "goes away", changed: "changes" };
@@ -360,7 +365,9 @@ function Warnings({ seen, kept, wrong }) {
     <${Unheard} failure=${kept?.unheard} />
     ${kept?.count && html`<${Note} tone="warn" icon="warn" role="alert"><strong>${many(kept.count,
       "more change")} since you looked.</strong> Your ticks are as they were: look again, then go back.${kept.fresh.length > 0 &&
-      listed(kept.fresh.map((change) => change.name))}<//>`}
+      listed(kept.fresh.map((change) => change.name))}
+      <p>If it keeps changing, go back whatever comes: what is there then becomes a snapshot first.
+      </p><p class="act">${anyway}</p><//>`}
     ${tasks.map((task) => html`<${Note} key=${task.task_id} tone="warn" icon="play">
       <strong>A task is running.</strong> “<bdi><${Said} text=${task.name} />
       </bdi>” may write again while you go back. What it changed since is undone, and kept.<//>`)}

@@ -7,15 +7,13 @@
 
 import { html } from "../vendor/preact.js";
 import { Chip, Icon, Moment, Said } from "./parts.js";
+import { wentBack } from "./state.js";
 import { PLANES, many, number, plain, since, tally, total } from "./text.js";
 
-const WENT_BACK = new Set(["restore", "undo", "redo"]);
 const LANES = 3;
 
 const isPart = (row) =>
   ["planes", "paths", "names", "except", "keep"].some((name) => row.detail?.[name] !== undefined);
-
-const wentBack = (row) => WENT_BACK.has(row.kind);
 
 function originOf(row, find) {
   if (!wentBack(row) || isPart(row) || !row.target) return row.parent;

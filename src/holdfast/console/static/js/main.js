@@ -192,7 +192,7 @@ function Top({ openMenu }) {
     <${Button} class="help" tone="bare" label="Keys" onClick=${() => acts?.ask("keys")}>?<//>
     ${
       namespace !== undefined &&
-      state.canWork.value &&
+      state.opens(namespace) &&
       html`
       <${Button} icon="back" kbd="U" why=${why ?? (known && !known.rows.length ?
         "There is nothing to undo" : undefined)} onClick=${() => acts?.ask("undo")}>Undo<//>
@@ -261,6 +261,13 @@ function Screen() {
       <p>What an agent keeps is for runtime keys. Add one to this session to look inside.</p><p><a
       href=${state.to([], { key: "add" })}>Add a key</a></p></div>`;
   }
+  if (namespace !== undefined && !state.opens(namespace)) {
+    const { only } = state.session.value;
+    return html`<div class="empty"><h2>This key is for another namespace</h2>
+      <p>What is kept in <${Name} text=${namespace} most="40" /> is not shown with it.</p><p><a
+      href=${state.to(["n", only, "timeline"])}>Open <${Name} text=${only} most="40" /></a></p>
+      </div>`;
+  }
   if (screen === "timeline") {
     const page = later(screen);
     const details = afterwards("details");
@@ -300,7 +307,7 @@ function Frame() {
     state.loadOverview();
   }, [state.session.value]);
   useEffect(() => {
-    if (namespace !== undefined && state.canWork.value) state.openTimeline(namespace);
+    if (namespace !== undefined && state.opens(namespace)) state.openTimeline(namespace);
   }, [namespace]);
   useEffect(() => {
     // A key for one namespace has nothing else to see.

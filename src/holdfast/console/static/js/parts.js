@@ -1,7 +1,7 @@
 // Small parts that every screen is made of.
 
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../vendor/preact.js";
-import { isAway, letters, say, tell } from "./state.js";
+import { hearing, isAway, letters, say, tell } from "./state.js";
 import { cut, exact, marked, moment, plain, shortly, time } from "./text.js";
 
 export { html };
@@ -150,7 +150,11 @@ function hang(box, from) {
   });
 }
 
-/** Something small over the page: closes with Esc or a click beside it, and gives the focus back. */
+/**
+ * Something small over the page: closes with Esc or a click beside it, and gives the focus back.
+ *
+ * Ctrl Enter does what its main button does, and nothing on the page below it.
+ */
 export function Popover({ title, close, children, wide }) {
   const box = useRef(null);
   // At once: what is typed next belongs here.
@@ -173,6 +177,11 @@ export function Popover({ title, close, children, wide }) {
     if (event.key === "Escape") {
       event.stopPropagation();
       close();
+    }
+    if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
+      event.stopPropagation();
+      event.preventDefault();
+      box.current.querySelector(".ends :is(.primary, .danger)")?.click();
     }
     if (event.key === "Tab") {
       const all = [
@@ -230,12 +239,16 @@ export function useTitle(title, heading) {
   useEffect(() => heading?.current?.focus({ preventScroll: true }), []);
 }
 
+/** What a server that is not there answers: nothing, or what a proxy says for it. */
+const UNREACHED = [0, 502, 503, 504];
+
 /**
  * What an asynchronous question answers: `{value, failure, again, refresh}`; asked anew when `deps`
  * change.
  *
  * Asked by `refresh`, because `turn` changed, or every so many milliseconds while somebody looks,
- * what was answered stays until the next answer, and beside its failure. `again` begins anew.
+ * what was answered stays until the next answer, and beside its failure. `again` begins anew. What
+ * failed since the server was not there is asked by itself once it is.
  */
 export function useAnswer(ask, deps, { turn, everyMs } = {}) {
   const [got, put] = useState({});
@@ -256,6 +269,10 @@ export function useAnswer(ask, deps, { turn, everyMs } = {}) {
     return () => (clearInterval(timer), stop.abort());
   }, [...deps, turn, tries]);
   const refresh = () => setTries((was) => was + 1);
+  const isUnreached = UNREACHED.includes(got.failure?.status);
+  useEffect(() => {
+    if (isUnreached && !isAway.value) refresh();
+  }, [hearing.value]);
   return { ...got, refresh, again: () => (put({}), refresh()) };
 }
 

@@ -73,6 +73,9 @@ function forget() {
 
 export const isOperator = computed(() => Boolean(session.value?.admin));
 export const canWork = computed(() => Boolean(session.value?.runtime));
+/** Whether the session opens a namespace: an agent's key may be for another one. */
+export const opens = (namespace) =>
+  canWork.value && [null, undefined, namespace].includes(session.value.only);
 
 export async function findSession() {
   try {
@@ -177,10 +180,19 @@ export const toasts = signal([]);
 export const spoken = signal("");
 let counter = 0;
 
-export function toast(text, { act, act_label: label, seconds = 8, bad = false } = {}) {
+/** Says something; what it offers to do `after` a snapshot goes once somebody goes back from there. */
+export function toast(text, { act, act_label: label, after, seconds = 8, bad = false } = {}) {
   const id = (counter += 1);
-  toasts.value = [...toasts.value.slice(-2), { id, text, act, label, bad, seconds }];
+  toasts.value = [...toasts.value.slice(-2), { id, text, act, label, after, bad, seconds }];
   return id;
+}
+
+/** Takes away what older messages offer: done after something newer, it would take that back. */
+function retire(namespace, rows) {
+  const last = rows.find(wentBack)?.number ?? 0;
+  const isOver = ({ act, after }) => act && after?.namespace === namespace && after.number < last;
+  if (toasts.value.some(isOver))
+    toasts.value = toasts.value.map((each) => (isOver(each) ? { ...each, act: null } : each));
 }
 export const dismiss = (id) => (toasts.value = toasts.value.filter((each) => each.id !== id));
 export const say = (text) => (spoken.value = text);
@@ -277,6 +289,9 @@ export async function openTimeline(namespace) {
   return refresh();
 }
 
+const WENT_BACK = new Set(["restore", "undo", "redo"]);
+export const wentBack = (row) => WENT_BACK.has(row.kind);
+
 /** Returns a row of the timeline that is there, by the id of its snapshot. */
 export const findRow = (id) => timeline.value?.rows.find((row) => row.snapshot_id === id);
 
@@ -339,6 +354,7 @@ async function askAnew() {
       failure: null,
       ...(timeline.value.rows.length ? {} : { loading: false }),
     });
+    retire(namespace, page.snapshots);
     await lookAtPending(asked, namespace, stop.signal);
   } catch (failure) {
     if (!stop.signal.aborted && isOpen(namespace)) put({ loading: false, failure });
@@ -348,7 +364,7 @@ async function askAnew() {
 /** Looks whether somebody has written since, where no event says so. */
 export async function lookAtNow() {
   const { namespace, loading } = timeline.value ?? {};
-  if (namespace === undefined || loading || !session.value) return;
+  if (namespace === undefined || loading || !opens(namespace)) return;
   const asked = api.namespaceOf(namespace);
   try {
     const standing = await asked.status();
@@ -453,7 +469,8 @@ export async function loadMore(count) {
  * `away`; `heard` is when we last did.
  */
 export const link = signal({ state: "starting", heard: null });
-export const isAway = computed(() => link.value.state === "away");
+export const hearing = computed(() => link.value.state);
+export const isAway = computed(() => hearing.value === "away");
 /** Why nothing can be done now, for the buttons that would; undefined while the server is there. */
 export const away = () => (isAway.value ? "The server cannot be reached now" : undefined);
 

@@ -9,8 +9,10 @@ import { Sums, Unheard, newChanges } from "./goback.js";
 import {
   Button,
   Failed,
+  Icon,
   Name,
   Note,
+  Path,
   Said,
   Waiting,
   useAnswer,
@@ -18,7 +20,7 @@ import {
   useTitle,
 } from "./parts.js";
 import * as state from "./state.js";
-import { many, number, total } from "./text.js";
+import { PLANES, many, number, total } from "./text.js";
 
 const LISTED = 5000;
 const NAMED = 12;
@@ -32,13 +34,38 @@ async function look(namespace, id, keeps) {
   const wanted = { task: id, keep_mine: keeps, dry_run: true, limit: LISTED };
   const [task, dry] = await Promise.all([
     asked.task(id),
-    asked.undo(wanted).catch((failure) => {
+    asked.undo(wanted).catch(async (failure) => {
       if (!REFUSED.has(failure.code)) throw failure;
-      return { refused: failure };
+      const mayHaveRest = !keeps && failure.code === "others_changed";
+      return { refused: failure, hasRest: mayHaveRest && (await hasRest(asked, id)) };
     }),
   ]);
   return { task, dry };
 }
+
+/** Whether anything of a task would be taken back where what others changed since stays. */
+const hasRest = (asked, id) =>
+  asked.undo({ task: id, keep_mine: true, dry_run: true, limit: 1 }).then(
+    (dry) => dry.changes.length > 0,
+    (failure) => {
+      if (failure.code !== "nothing_to_undo" && !REFUSED.has(failure.code)) throw failure;
+      return false;
+    },
+  );
+
+/** What stands as `files:src/cart.py` in what the server says, by its name and the sign of its plane. */
+function Thing({ text }) {
+  const at = text.indexOf(":");
+  const [, title, icon] = PLANES.find(([plane]) => plane === text.slice(0, at)) ?? [];
+  if (!title) return html`<${Name} text=${text} />`;
+  return html`<${Icon} name=${icon} size="12" /> <span class="hidden">${title}: </span><${Path}
+    text=${text.slice(at + 1)} />`;
+}
+
+/** The first of the things that the server names, and how many more there are. */
+const Things = ({ names, count = names.length }) => html`<ul class="names">
+  ${names.slice(0, NAMED).map((each) => html`<li class="mono"><${Thing} text=${each} /></li>`)}
+  </ul>${count > NAMED ? `and ${number(count - NAMED)} more` : ""}`;
 
 export function UndoTask() {
   const { namespace, id, query } = state.route.value;
@@ -64,13 +91,13 @@ export function UndoTask() {
       </div>`;
   if (dry.refused)
     return html`<div class="goback">${head}<${Refused} failure=${dry.refused} task=${task}
-      cancel=${cancel} /></div>`;
+      hasRest=${dry.hasRest} cancel=${cancel} /></div>`;
   return html`<${Preview} head=${head} task=${task} dry=${dry} keeps=${keeps} kept=${kept}
     cancel=${cancel} again=${(what) => (setKept(what), answer.again())} />`;
 }
 
 /** Why it is not taken back, and what one can do in its place. */
-function Refused({ failure, task, cancel }) {
+function Refused({ failure, task, hasRest, cancel }) {
   const { namespace, id } = state.route.value;
   const { by = [], names = [], count = 0 } = failure.values;
   useKeys((key) => key === "Escape" && (cancel(), true));
@@ -79,16 +106,15 @@ function Refused({ failure, task, cancel }) {
     <${Note} tone="warn" icon="warn" role="alert">${isShared ? html`<strong>Others changed the same
       since: nothing was taken back.</strong> ${by.length > 0 && html`By ${by.slice(0, NAMED).map(
       (each, index) => html`${index > 0 && ", "}<${Name} text=${each} most="60" />`)}. `}
-      ${many(count, "thing")}:
-      <ul class="names">${names.slice(0, NAMED).map((each) => html`<li class="mono"><${Name}
-        text=${each} /></li>`)}</ul>${count > NAMED ? `and ${number(count - NAMED)} more` : ""}` :
+      ${count > 0 && html`${many(count, "thing")}: <${Things} names=${names} count=${count} />
+      ${!hasRest && html`<p>Nothing else of it is left to take back.</p>`}`}` :
       html`<strong>The task is still running.</strong> It has to end before it can be taken back.`}
     <//>
     <div class="ends">
       <${Button} tone="bare" kbd="Esc" onClick=${cancel}>Cancel<//>
       <a class="button" href=${state.to(["n", namespace, "goback", task.before_snapshot_id],
         { before: task.snapshot_id })}><span>Go back before it all the same…</span></a>
-      ${isShared && html`<a class="button primary" href=${state.to(["n", namespace, "undo", id],
+      ${isShared && hasRest && html`<a class="button primary" href=${state.to(["n", namespace, "undo", id],
         { keep: "theirs" })}><span>Leave theirs, take the rest back…</span></a>`}
     </div></div>`;
 }
@@ -152,9 +178,7 @@ function Preview({ head, task, dry, keeps, kept, cancel, again }) {
       since you looked.</strong> Look again, then undo.<//>`}
     ${dry.left?.length > 0 && html`<${Note} tone="warn" icon="warn"><strong>${many(dry.left.length,
       "thing")} ${dry.left.length === 1 ? "stays" : "stay"} as others made ${dry.left.length === 1 ?
-      "it" : "them"}:</strong><ul class="names">${dry.left.slice(0, NAMED).map((each) => html`<li
-      class="mono"><${Name} text=${each} /></li>`)}</ul>${dry.left.length > NAMED ?
-      `and ${number(dry.left.length - NAMED)} more` : ""}<//>`}
+      "it" : "them"}:</strong> <${Things} names=${dry.left} /><//>`}
     ${dry.by_snapshots && html`<${Note} tone="quiet" icon="list">Nobody said which changes were the
       task’s: all that lies between its two snapshots counts as its own.<//>`}
     <${Note} tone="safe" icon="shield"><strong>Nothing is lost.</strong> What is there now becomes a
