@@ -239,7 +239,7 @@ def test_answers_that_nobody_takes_fill_no_memory(tmp_path: Path) -> None:
                     assert answer.headers["Retry-After"]
                     refused.append((answer.status, json.load(answer)["error"]["code"]))
         assert {*refused} == {(503, "answers_not_taken")}
-        # Eight are there, each as JSON and as what is sent, and some on the way from one to the other.
+        # Eight are there, as JSON and as what is sent, and some on the way from one to the other.
         assert most_memory(server) - before < 26 * len(state["text"])
         assert agent.get("/v1/sessions", params={"include_state": False}).is_success
 
