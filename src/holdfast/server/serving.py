@@ -155,8 +155,16 @@ def _run(config: Config, listening: socket.socket) -> None:
         os.environ["PYTHONSAFEPATH"] = "1"
         with _without_main():
             _Workers(settings, [listening]).run()
-    else:
-        uvicorn.Server(settings).run(sockets=[listening])
+        return
+    server = uvicorn.Server(settings)
+
+    def stop(_number: int, _frame: FrameType | None, /) -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        # Who is asked before the server has handlers of its own must not leave a loop that runs.
+        signal.signal(number, stop)
+    server.run(sockets=[listening])
 
 
 @contextmanager
