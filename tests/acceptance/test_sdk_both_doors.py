@@ -2095,7 +2095,7 @@ def test_a_copy_in_git_is_set_up_changed_and_forgotten(agent: Namespace) -> None
     assert (made.branch, made.every_s, made.host_fingerprint) == ("main", 3600, None)
     assert agent.git.configure(made.remote, branch="copy").public_key == made.public_key
     assert agent.git.update(paused=True).paused
-    assert agent.git.push().asked_at is not None
+    assert_raises(agent, errors.GitBackupPaused, lambda a: a.git.push())
     assert_raises(agent, errors.GitFailed, lambda a: a.git.host_keys())
     assert_raises(agent, errors.GitFailed, lambda a: a.git.confirm_host("SHA256:none"))
     assert_raises(agent, errors.InvalidValue, lambda a: a.git.configure("ext::sh -c x"))
