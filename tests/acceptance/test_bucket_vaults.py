@@ -123,14 +123,19 @@ def test_a_snapshot_of_ten_files_asks_the_bucket_nothing(
         assert wire.counts == before, "what was put a moment ago is there"
 
 
-def test_a_cold_read_fetches_pages_and_a_warm_one_nothing(
-    objects: str, wire: Wire, tmp_path: Path, cache: Path
-) -> None:
-    with holdfast.open(tmp_path / "vault", objects=objects) as vault:
+def fill_and_cool(place: Path, objects: str, cache: Path) -> None:
+    """Makes a vault with files in a bucket, of which nothing is left in the cache."""
+    with holdfast.open(place, objects=objects) as vault:
         agent = vault.namespace("alice")
         agent.files.write_many(FILES.items())
         agent.snapshot()
     shutil.rmtree(cache)
+
+
+def test_a_cold_read_fetches_pages_and_a_warm_one_nothing(
+    objects: str, wire: Wire, tmp_path: Path, cache: Path
+) -> None:
+    fill_and_cool(tmp_path / "vault", objects, cache)
     with holdfast.open(tmp_path / "vault", objects=objects) as vault:
         agent, before = vault.namespace("alice"), wire.counts["GET"]
         assert {path: agent.files.read(path) for path in FILES} == FILES
@@ -147,11 +152,7 @@ def test_a_cold_read_fetches_pages_and_a_warm_one_nothing(
 def test_what_is_wrong_in_the_cache_heals_and_in_the_bucket_is_told(
     objects: str, wire: Wire, tmp_path: Path, cache: Path
 ) -> None:
-    with holdfast.open(tmp_path / "vault", objects=objects) as vault:
-        agent = vault.namespace("alice")
-        agent.files.write_many(FILES.items())
-        agent.snapshot()
-    shutil.rmtree(cache)
+    fill_and_cool(tmp_path / "vault", objects, cache)
     # On the wire: the page is kept as it came, and fetched again when it is found to be wrong.
     left = [Fault.FLIP]
     wire.choose = lambda method, path: left.pop() if left and _is_read(method, path) else None

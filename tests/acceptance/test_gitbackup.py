@@ -19,7 +19,7 @@ from holdfast.git import names
 from holdfast.git.program import Program
 from holdfast.git.remotes import fetch_path
 from holdfast.git.repository import EXECUTABLE, FILE, LINK, Reader, Repository
-from holdfast.testing.gitcopies import HOSTILE
+from holdfast.testing.gitcopies import HOSTILE, make_repository
 from holdfast.testing.tokens import TOKENS
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -36,13 +36,7 @@ def agent(place_in_memory: Path) -> Iterator[holdfast.Namespace]:
 
 @pytest.fixture
 def copy(place_in_memory: Path) -> Repository:
-    return repository(place_in_memory, "copy.git")
-
-
-def repository(place: Path, name: str) -> Repository:
-    made = Repository(Program(place), place / name)
-    made.make()
-    return made
+    return make_repository(place_in_memory, "copy.git")
 
 
 def bring(agent: holdfast.Namespace, copy: Repository, rules: Rules = ALL):
@@ -124,7 +118,7 @@ def test_step_by_step_and_all_at_once_the_commits_are_the_same(agent, copy, plac
     bring(agent, copy)
     play(agent)
     one = bring(agent, copy)
-    other = bring(agent, repository(place_in_memory, "again.git"))
+    other = bring(agent, make_repository(place_in_memory, "again.git"))
     assert one.tip == other.tip
     assert bring(agent, copy).commits == 0
 
@@ -248,7 +242,7 @@ def test_what_is_fetched_is_bounded(agent, copy, place_in_memory):
     agent.files.write("large", os.urandom(200_000))
     agent.snapshot()
     bring(agent, copy)
-    other = repository(place_in_memory, "other.git")
+    other = make_repository(place_in_memory, "other.git")
     said = {"source": HEAD, "target": HEAD}
     with pytest.raises(GitFailed):
         fetch_path(other, copy.folder, **said, most_bytes=100_000)
@@ -302,7 +296,7 @@ def test_a_namespace_comes_back_with_its_timeline(agent, copy, place_in_memory):
         assert vault.verify_audit().ok
         with pytest.raises(NamespaceExists):
             import_history(back._handle, copy, HEAD, origin="test")
-        again = repository(place_in_memory, "again.git")
+        again = make_repository(place_in_memory, "again.git")
         bring(back, again)
         same = [tree_of(each, HEAD) for each in (copy, again)]
         assert same[0] == same[1]

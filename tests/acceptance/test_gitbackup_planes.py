@@ -13,10 +13,10 @@ from holdfast.engine.gitbackup.exporting import WITHHELD, export
 from holdfast.engine.gitbackup.importing import import_history
 from holdfast.engine.gitbackup.rules import Rules
 from holdfast.errors import InvalidValue, UnsafeArchive
-from holdfast.git.program import Program
 from holdfast.git.repository import FILE, Repository
 from holdfast.model.basics import Plane
 from holdfast.operations.gitbackups import PLANES
+from holdfast.testing.gitcopies import make_repository
 from holdfast.testing.tokens import TOKENS
 
 pytestmark = pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
@@ -47,13 +47,7 @@ def agent(place_in_memory: Path) -> Iterator[holdfast.Namespace]:
 
 @pytest.fixture
 def copy(place_in_memory: Path) -> Repository:
-    return repository(place_in_memory, "copy.git")
-
-
-def repository(place: Path, name: str) -> Repository:
-    made = Repository(Program(place), place / name)
-    made.make()
-    return made
+    return make_repository(place_in_memory, "copy.git")
 
 
 def bring(agent: holdfast.Namespace, copy: Repository, rules: Rules = ALL):
@@ -122,7 +116,7 @@ def test_all_of_it_comes_back_with_its_timeline(agent, copy, place_in_memory):
         assert vault.verify().faults == []
         assert vault.verify_audit().ok
         # What came back makes the same files.
-        again = repository(place_in_memory, "again.git")
+        again = make_repository(place_in_memory, "again.git")
         bring(back, again)
         tip = back.timeline()[0]
         commits = {each.message.split('"')[1]: each.id for each in again.commits(HEAD, most=100)}
@@ -172,7 +166,7 @@ def test_step_by_step_and_all_at_once_the_commits_are_the_same(agent, copy, plac
     bring(agent, copy)
     play(agent)
     one = bring(agent, copy)
-    assert one.tip == bring(agent, repository(place_in_memory, "again.git")).tip
+    assert one.tip == bring(agent, make_repository(place_in_memory, "again.git")).tip
 
 
 def test_what_looks_like_a_secret_stays_here(agent, copy):

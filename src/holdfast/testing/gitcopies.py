@@ -10,6 +10,8 @@ from typing import Final
 
 from holdfast.engine.namespace import Namespace
 from holdfast.git.names import KEEP, from_git
+from holdfast.git.program import Program
+from holdfast.git.repository import Repository
 from holdfast.model.basics import SnapshotInfo
 
 HOSTILE: Final = (
@@ -19,6 +21,14 @@ HOSTILE: Final = (
 """Names that git refuses or reads, or that hosts run; and some that are hard to write down."""
 
 _GIT: Final = shutil.which("git") or "git"
+
+
+def make_repository(place: Path, name: str) -> Repository:
+    """Makes an empty repository in a folder, as a copy has one."""
+    made = Repository(Program(place), place / name)
+    made.make()
+    return made
+
 
 Content = dict[bytes, tuple[bool, bytes]]
 """What a moment holds, by path: whether it is executed, and the bytes."""
