@@ -62,7 +62,8 @@ FAILED = 500
 class Seen:
     """What the normal tenants saw."""
 
-    took: list[float] = field(default_factory=list[float])
+    kinds: dict[str, list[float]] = field(default_factory=dict[str, list[float]])
+    """How long the requests of each kind took."""
     probes: list[float] = field(default_factory=list[float])
     syncs: list[float] = field(default_factory=list[float])
     """Of a file that is nobody's."""
@@ -71,13 +72,19 @@ class Seen:
     cpu_s: float = 0.0
     """What the server computed meanwhile."""
 
+    @property
+    def took(self) -> list[float]:
+        """How long all requests took."""
+        return [each for took in self.kinds.values() for each in took]
+
     def at(self, share: float) -> float:
         """Returns so long a request took that this share of them were quicker, in ms."""
         return at(share, self.took)
 
     def add(self, other: "Seen") -> None:
         """Takes in what was seen another time."""
-        self.took += other.took
+        for kind, took in other.kinds.items():
+            self.kinds.setdefault(kind, []).extend(took)
         self.probes += other.probes
         self.syncs += other.syncs
         self.errors += other.errors
@@ -171,7 +178,8 @@ def tell(when: str, seen: Seen) -> None:
         f" worst {max(seen.took) * 1e3:.0f} ms, {seen.errors.total()} errors; /health/live at worst"
         f" {max(seen.probes) * 1e3:.0f} ms; the disk's own p99 {at(0.99, seen.syncs):.1f} ms;"
         f" {seen.rss_kb // 1024} MiB resident,"
-        f" {seen.cpu_s:.1f} s computed",
+        f" {seen.cpu_s:.1f} s computed;"
+        f" p99 by kind {', '.join(f'{kind} {at(0.99, took):.0f}' for kind, took in seen.kinds.items())}",
         flush=True,
     )
 
@@ -200,9 +208,7 @@ async def agent(client: httpx.AsyncClient, key: str, seen: Seen, end: float, num
     """Does what agents do, again and again."""
     headers = {"Authorization": f"Bearer {key}", "X-Namespace": "work"}
 
-    async def ask(
-        method: str, path: str, body: object = None, *, counts: bool = True
-    ) -> dict[str, Any]:
+    async def ask(kind: str, method: str, path: str, body: object = None) -> dict[str, Any]:
         begun = time.monotonic()
         try:
             answer = await client.request(method, path, headers=headers, json=body)
@@ -212,24 +218,24 @@ async def agent(client: httpx.AsyncClient, key: str, seen: Seen, end: float, num
         except httpx.HTTPError as exc:
             seen.errors[f"{method} {path}: {type(exc).__name__}"] += 1
             return {}
-        if counts:
-            seen.took.append(time.monotonic() - begun)
+        if kind:
+            seen.kinds.setdefault(kind, []).append(time.monotonic() - begun)
         await asyncio.sleep(PAUSE_S)
         return answer.json() if "json" in answer.headers["content-type"] else {}
 
     await asyncio.sleep(PAUSE_S * number / NORMAL)  # Not all in the same moment.
     talk = {"agent_id": "a", "initial_state": {"step": 0}}
-    made = await ask("POST", "/v1/sessions", talk, counts=False)
+    made = await ask("", "POST", "/v1/sessions", talk)
     session = made.get("id", "")
     step = 0
     while time.monotonic() < end:
         step += 1
         text = f"step {step}\n" * 50
-        await ask("POST", "/write", {"path": f"notes-{step % 20}.md", "content": text})
-        await ask("GET", f"/files/notes-{step % 20}.md")
-        await ask("PATCH", f"/v1/sessions/{session}/state", {"state": {"step": step}})
-        await ask("POST", "/v1/snapshots", {"label": f"step {step}"})
-        await ask("GET", "/v1/snapshots?limit=20")
+        await ask("write", "POST", "/write", {"path": f"notes-{step % 20}.md", "content": text})
+        await ask("read", "GET", f"/files/notes-{step % 20}.md")
+        await ask("state", "PATCH", f"/v1/sessions/{session}/state", {"state": {"step": step}})
+        await ask("snapshot", "POST", "/v1/snapshots", {"label": f"step {step}"})
+        await ask("list", "GET", "/v1/snapshots?limit=20")
 
 
 async def probe(client: httpx.AsyncClient, server: Server, seen: Seen, end: float) -> None:
