@@ -96,6 +96,9 @@ async function read(path, query, namespace, { signal, first } = {}) {
   throw new Failure(answer.status, { message: `The server answered ${answer.status}.` });
 }
 
+/** What the server calls the state before the first snapshot, where two are compared. */
+export const NOTHING = "nothing";
+
 const SESSION = "console/session";
 
 export const getSession = () => send("GET", SESSION);

@@ -56,7 +56,7 @@ const MOST_NAMES = 500;
 export function useNamespace() {
   const { part, query } = state.route.value;
   const names = (state.overview.value?.namespaces ?? []).map((each) => each.name);
-  const chosen = query.get("in") ?? names[0] ?? state.session.value?.only ?? null;
+  const chosen = query.get("in") ?? state.session.value?.only ?? names[0] ?? null;
   const choose = (name) =>
     state.go(state.to(["operations", part], { in: name }), { replace: true });
   return { chosen, names, choose };

@@ -314,6 +314,11 @@ export function Timeline({ Details }) {
     if (document.activeElement === document.body || document.activeElement === heading.current)
       list.current.focus({ preventScroll: true });
   }, [isRead, namespace]);
+  useEffect(() => {
+    // Who comes to their directory comes with what they just did in it.
+    if (isRead && known.directory && known.dirty && !chosenId.value && !state.isPhone.value)
+      choose(NOW);
+  }, [isRead, namespace]);
   const move = (step) => {
     const now = options.findIndex((place) => place.id === asked);
     const next = options[Math.max(0, Math.min(options.length - 1, now < 0 ? 0 : now + step))];
