@@ -1,6 +1,7 @@
 // All namespaces at a glance, and the way into one by its name.
 
 import { html, useMemo, useRef, useState } from "../vendor/preact.js";
+import { Actor } from "./actors.js";
 import {
   Button,
   Chip,
@@ -128,7 +129,7 @@ function Cell({ row, name }) {
       row.latest &&
       html`<span class="cell"><${Moment} at=${row.latest.created_at} short /><span
         class="clip quiet"><bdi><${Said} text=${row.latest.label ?? row.latest.kind} /></bdi></span>
-        <span class="clip dim"><bdi><${Said} text=${row.latest.actor ?? ""} /></bdi></span></span>`
+        <span class="clip dim"><${Actor} id=${row.latest.actor} most="40" /></span></span>`
     );
   if (name === "entries")
     return html`${number(row.entries ?? 0)} <span class="dim">${bytes(row.size_bytes)}</span>`;

@@ -1,6 +1,7 @@
 // One session: its versions with why, its state, and what was said.
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { Actor } from "./actors.js";
 import { namespaceOf } from "./api.js";
 import { MOST_SAID, Turns } from "./conversation.js";
 import { Patch, Tree } from "./jsontree.js";
@@ -227,7 +228,7 @@ function Version({ each, isChosen, isTrue, isNow }) {
         keep=${"\n"} />${each.reasoning.length > MOST_SAID ? "…" : ""}</span>`}
       <span class="version-line">${isNow && html`<${Chip} tone="live">now<//>`}${!isTrue &&
         html`<${Chip}>taken back<//>`}<span class="dim">${many(each.turn_count, "turn")}</span>
-        ${each.updated_by && html`<span class="dim clip"><${Name} text=${each.updated_by} most="32"
+        ${each.updated_by && html`<span class="dim clip"><${Actor} id=${each.updated_by} most="32"
         /></span>`}</span>
     </a></li>`;
 }
