@@ -197,7 +197,7 @@ function Line({ line, side, paint }) {
     paint=${paint} />${"\n"}<//>`;
 }
 
-const NOTHING = { kind: " ", text: "", old: null, now: null, isFiller: true };
+const FILLER = { kind: " ", text: "", old: null, now: null, isFiller: true };
 
 /** Pairs lines for two columns. */
 function sideBySide(lines) {
@@ -213,7 +213,7 @@ function sideBySide(lines) {
     while (lines[at]?.kind === "-") gone.push(lines[at++]);
     while (lines[at]?.kind === "+") came.push(lines[at++]);
     for (let index = 0; index < Math.max(gone.length, came.length); index += 1)
-      rows.push([gone[index] ?? NOTHING, came[index] ?? NOTHING]);
+      rows.push([gone[index] ?? FILLER, came[index] ?? FILLER]);
   }
   return rows;
 }
