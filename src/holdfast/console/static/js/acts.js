@@ -152,7 +152,7 @@ export function press(key, event) {
     return (state.go(state.to(["n", namespace, SCREENS[key]])), true);
   if (first === "g" && key === "n") return (state.go(state.to()), true);
   if (first === "g" && key === "o") return (
-      state.go(state.to(["operations"], { in: namespace ?? query.get("in") })),
+      state.go(state.to(["operations"], { from: namespace ?? query.get("in") })),
       true
     );
   if (

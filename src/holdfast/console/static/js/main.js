@@ -89,15 +89,17 @@ const OPERATIONS = [
 
 /** What of that is for agents' keys: it is of one namespace, and an operator's does not open it. */
 const OF_AGENTS = ["schedules", "git"];
+/** What is of one namespace: it begins with the one that somebody comes from. */
+const OF_ONE = [...OF_AGENTS, "retention", "deleted"];
 
 function RailOperations({ close }) {
   const { screen, part, namespace, query } = state.route.value;
-  const there = namespace ?? query.get("in") ?? state.session.value?.only;
+  const there = namespace ?? query.get("in") ?? query.get("from") ?? state.session.value?.only;
   const listed = OPERATIONS.filter(([place]) => state.isOperator.value || OF_AGENTS.includes(place));
   if (!state.isOperator.value && !there) return null;
   return html`<div class="rail-operations"><h2>Operations</h2><ul>${listed.map(([place, words,
     icon]) => html`<li key=${place}><a href=${state.to(["operations", place],
-    { in: there })} onClick=${close} title=${words} aria-current=${screen === "operations" && part === place ? "page" : undefined}
+    { [OF_ONE.includes(place) ? "in" : "from"]: there })} onClick=${close} title=${words} aria-current=${screen === "operations" && part === place ? "page" : undefined}
     ><${Icon} name=${icon} size="14" /><span class="full">${words}</span></a></li>`)}</ul></div>`;
 }
 
