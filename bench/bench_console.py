@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, StorageState, sync_playwright
 
 import holdfast
 from holdfast.testing.servers import running_server
@@ -103,7 +103,9 @@ def find_file(page: Page, turn: int) -> float:
     return page.evaluate(WAIT % {"act": act, "row": row})
 
 
-def see_first_row(browser: Browser, home: str, signed_in: Any, line: dict[str, Any] | None) -> float:
+def see_first_row(
+    browser: Browser, home: str, signed_in: StorageState, line: dict[str, Any] | None
+) -> float:
     """Opens a timeline as whoever is signed in and was never there."""
     context = browser.new_context(storage_state=signed_in)
     page = context.new_page()

@@ -199,11 +199,20 @@ def test_each_change_is_shown_as_what_it_is(visit: Any, agent: Any) -> None:
     show("two.txt")
     expect(page.locator(".facts-box")).to_contain_text("Too large to compare: 2,097,152 bytes.")
     expect(page.get_by_role("button", name="Load anyway")).to_have_count(0)
-    # Among other things there are the first lines, and one bar to scroll by; a page has the rest.
+
+
+def test_a_long_change_among_others_has_no_bar_of_its_own(visit: Any, agent: Any) -> None:
+    long = [f"{n}\n" for n in range(600)]
+    agent.files.write("long.txt", "".join(long))
+    agent.snapshot("before")
+    agent.files.write("long.txt", "".join(f"x{each}" for each in long))
+    page = visit.page
+    visit.open("n", agent.name, "timeline?sel=now")
     for width in WIDTHS["wide"], WIDTHS["phone"]:
         page.set_viewport_size(width)
         visit.move(f"n/{agent.name}/timeline?sel=now")
-        page.get_by_label("Details").get_by_role("button", name="long.txt").click()
+        if width == WIDTHS["phone"]:
+            page.get_by_label("Details").get_by_role("button", name="long.txt").click()
         expect(page.get_by_label("Changes of long.txt")).to_be_visible()
         assert page.evaluate(SCROLLED) == ["pane"]
         page.get_by_role("link", name="All on a page").click()
