@@ -27,7 +27,7 @@ function Verify() {
   const [busy, setBusy] = useState(false);
   const verify = async (event) => {
     event.preventDefault();
-    const anchor = new FormData(event.currentTarget).get("anchor").trim();
+    const anchor = String(new FormData(event.currentTarget).get("anchor")).trim();
     setBusy(true);
     setFailure(null);
     try {
@@ -83,7 +83,7 @@ function Traces() {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     setAfter([]);
-    setWanted(Object.fromEntries(FIELDS.map(([field]) => [field, form.get(field).trim()])));
+    setWanted(Object.fromEntries(FIELDS.map(([field]) => [field, String(form.get(field)).trim()])));
   };
   return html`<form class="filters" onSubmit=${find}>${FIELDS.map(([field, words,
     example]) => html`<label><span class="quiet">${words}</span><input name=${field} maxlength="200"

@@ -75,6 +75,7 @@ export const firstOf = (lines) =>
 
 export const lineHeight = () => (state.isPhone.value ? 40 : 30);
 
+/** @returns {[Set<string>, (key: string) => void]} */
 export function useFolds() {
   const [folds, setFolds] = useState(() => new Set());
   const fold = (key) => {

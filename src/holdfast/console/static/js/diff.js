@@ -19,7 +19,7 @@ import {
   useKeys,
 } from "./parts.js";
 import * as state from "./state.js";
-import { bytes, marked, misleads, number, plain, turns } from "./text.js";
+import { bytes, misleads, number, plain, turns } from "./text.js";
 
 export const MOST_BYTES = 1 << 20; // The server compares no longer texts.
 export const MOST_ANYWAY = 8 << 20;
@@ -376,6 +376,7 @@ export function Diff({ change, from, to, isTurned = false, isInPlace = false }) 
 }
 
 export const MOST_PICTURE = 10 << 20;
+/** @type {[string, number[]][]} */
 const MAGIC = [
   ["image/png", [0x89, 0x50, 0x4e, 0x47]],
   ["image/jpeg", [0xff, 0xd8, 0xff]],

@@ -46,7 +46,7 @@ export function Health() {
   return html`<${Part} title="Health"
     words="How often sessions are rolled back, for each that was active. A good agent seldom is."
     acts=${html`<form class="inline" onSubmit=${(event) => (event.preventDefault(),
-      setOnly(new FormData(event.currentTarget).get("agent")))}><label><span
+      setOnly(String(new FormData(event.currentTarget).get("agent"))))}><label><span
       class="hidden">Only this agent</span><input name="agent" placeholder="Only this agent"
       autocomplete="off" spellcheck=${false} maxlength="128" /></label></form>
       <span class="switch" role="group" aria-label="By">${["hour", "day"].map((each) => html`<button

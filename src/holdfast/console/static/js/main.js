@@ -375,7 +375,8 @@ function App() {
 
 // One handler for all links of ours: what is not a plain click stays the browser's.
 document.addEventListener("click", (event) => {
-  const link = event.target.closest?.("a[href]");
+  const from = /** @type {Element} */ (event.target);
+  const link = /** @type {HTMLAnchorElement} */ (from.closest?.("a[href]"));
   if (
     !link ||
     event.defaultPrevented ||

@@ -16,7 +16,7 @@ import {
 } from "./parts.js";
 import { KeyForm } from "./signin.js";
 import * as state from "./state.js";
-import { bytes, many, number, plain } from "./text.js";
+import { bytes, many, number } from "./text.js";
 
 const SHOWN = 500;
 const LEVELS = { elevated: "warn", warning: "warn", critical: "failed" };
@@ -24,7 +24,7 @@ const LEVELS = { elevated: "warn", warning: "warn", critical: "failed" };
 export function Namespaces() {
   const heading = useRef(null);
   const [filter, setFilter] = useState("");
-  const [order, setOrder] = useState(["name", 1]);
+  const [order, setOrder] = useState(/** @type {[string, number]} */ (["name", 1]));
   useTitle("Namespaces", heading);
   const known = state.overview.value;
   const { query } = state.route.value;
@@ -60,6 +60,7 @@ export function Namespaces() {
   </div>`;
 }
 
+/** @type {[string, string, (row: any) => any][]} */
 const COLUMNS = [
   ["name", "Name", (row) => row.name],
   ["now", "Now", (row) => (row.running_tasks ?? 0) * 2 + (row.dirty ? 1 : 0)],

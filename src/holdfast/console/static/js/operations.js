@@ -38,15 +38,15 @@ export const Table = ({ label, head, rows, empty }) =>
         data-title=${head[index]}>${cell}<//>`)}</tr>`)}</tbody></table></div>`;
 
 /** Spans of time that have a name, in seconds. */
-export const SPANS = [
+export const SPANS = /** @type {[number, string][]} */ ([
   [86400, "day"],
   [3600, "hour"],
   [60, "minute"],
   [1, "second"],
-];
+]);
 
 export const spell = (seconds) => {
-  const [size, unit] = SPANS.find(([each]) => seconds % each === 0 && seconds >= each) ?? [1, "second"];
+  const [size, unit] = SPANS.find(([each]) => seconds % each === 0 && seconds >= each) ?? SPANS.at(-1);
   return many(seconds / size, unit);
 };
 

@@ -144,9 +144,10 @@ export function Session() {
 /** Shows a part of the page on a phone, and puts the focus there wherever it is. */
 function show(setPane, name) {
   setPane(name);
-  requestAnimationFrame(() =>
-    document.querySelector(`.third.${name} :is(button, a, [tabindex="0"])`)?.focus(),
-  );
+  requestAnimationFrame(() => {
+    const first = document.querySelector(`.third.${name} :is(button, a, [tabindex="0"])`);
+    /** @type {HTMLElement} */ (first)?.focus();
+  });
 }
 
 /** The way to the moment of the whole namespace that was the last when a version was made. */
