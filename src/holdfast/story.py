@@ -49,6 +49,10 @@ TOPICS: Final = {
     "invoices": ("invoice numbers", "invoice export"),
 }
 """What each verb goes with: a fortnight has hardly a task twice."""
+PARTS: Final = (
+    *("subtotal", "discount", "surcharge", "deposit"),
+    *("allowance", "balance", "credit", "forecast"),
+)
 FAILURES: Final = (
     (AssertionError, "3 of 44 tests failed"),
     (TimeoutError, "the tests did not end within 10 minutes"),
@@ -118,7 +122,10 @@ def tell(folder: Path, *, now: datetime | None = None, seed: int = 7) -> None:
             events=("snapshot.restored", "task.failed"),
             description="tells the team where an agent went back",
         )
-        vault.webhooks.create("http://127.0.0.1:9/builds", description="builds every moment")
+        vault.webhooks.create(
+            "http://127.0.0.1:9/builds",
+            description="builds what is kept; nobody listens there, so that one sees a failure",
+        )
 
 
 class _Clock:
@@ -134,6 +141,10 @@ class _Clock:
     def reach(self, instant: datetime) -> None:
         """Moves on to an instant, unless it is there already: it never goes back."""
         self.now = max(self.now, instant)
+
+    def rest(self, seconds: int) -> None:
+        """Moves on by what work takes."""
+        self.now += timedelta(seconds=seconds)
 
 
 class _Story:
@@ -163,6 +174,7 @@ class _Story:
         for number, instant in enumerate(self._instants(3, today=4), start=1):
             yield instant
             with agent.task(f"Read source {number}"):
+                self._clock.rest(60 + number * 7 % 90)
                 sources = [*sources, f"source-{number:02}"][-12:]
                 agent.files.write(f"notes/source-{number:02}.md", _note(number))
                 agent.files.write("summary.md", "".join(_note(n) for n in range(1, number + 1)))
@@ -176,7 +188,7 @@ class _Story:
     def desk(self) -> Iterator[datetime]:
         """Tells of one that answers customers, and often takes it back."""
         agent = self._vault.namespace("support-desk").acting_as("desk-agent")
-        sessions = list[holdfast.SessionInfo]()
+        angry = ""
         for number, instant in enumerate(self._instants(1, today=9), start=1):
             yield instant
             with agent.task(f"Answer ticket {4400 + number}"):
@@ -186,7 +198,9 @@ class _Story:
                     user_id=f"customer-{number:02}",
                     initial_state={"ticket": 4400 + number, "mood": "unknown", "refund": 0},
                 )
-                sessions.append(session)
+                if seen["mood"] == "angry":
+                    angry = session.id
+                self._clock.rest(20 + number * 11 % 50)
                 agent.sessions.add_turn(session.id, input=question, output=answer)
                 agent.sessions.update_state(session.id, seen, reasoning=why)
                 agent.files.write(f"tickets/{4400 + number}.md", f"{question}\n\n{answer}\n")
@@ -196,11 +210,12 @@ class _Story:
                 )
         yield self._end - timedelta(minutes=50)
         for attempt in range(4):  # it turns in circles
+            self._clock.rest(40)
             agent.sessions.update_state(
-                sessions[-1].id, {"refund": 500 - attempt}, reasoning="A refund will calm them."
+                angry, {"refund": 100 - 10 * attempt}, reasoning="A refund will calm them."
             )
-            agent.sessions.rollback(sessions[-1].id, 1, reason="above what is allowed")
-        agent.sessions.fork(sessions[-1].id, include_turns=True)
+            agent.sessions.rollback(angry, 0, reason="above what is allowed")
+        agent.sessions.fork(angry, include_turns=True)
         agent.files.write_many((name, "from a customer\n") for name in ODD_NAMES)
         agent.snapshot("what customers sent", reason="<script>alert('kept as text')</script>")
 
@@ -243,6 +258,7 @@ class _Story:
         failure: tuple[type[Exception], str] | None,
     ) -> None:
         with suppress(AssertionError, TimeoutError, ImportError, RuntimeError), agent.task(title):
+            self._clock.rest(self._random.randrange(35, 420))
             agent.files.write(f"src/shop/{module}.py", _code(module, number))
             for more in range(self._random.randrange(3)):
                 agent.files.write(f"tests/test_{module}_{more}.py", _test(module, number))
@@ -264,21 +280,24 @@ class _Story:
         fork = agent.fork("try-redis").acting_as("claude-code")
         for number in range(9):
             with fork.task(f"Cache {MODULES[number]} in redis"):
+                self._clock.rest(50 + 9 * number)
                 fork.files.write(f"src/shop/cache/{MODULES[number]}.py", _code("cache", number))
         agent.acting_as("operator").merge(fork)
 
     def _last_hour(self, agent: holdfast.Namespace) -> Iterator[datetime]:
         yield self._end - timedelta(minutes=24)
         with agent.task("Translate order emails"):
+            self._clock.rest(170)
             for language in ("de", "fr", "ja", "pt"):
                 agent.files.write(f"src/shop/templates/order.{language}.txt", _letter(language))
         yield self._end - timedelta(minutes=12)
         with suppress(FileNotFoundError), agent.task("Clean up old fixtures"):
+            self._clock.rest(95)
             agent.files.delete("data/fixtures", recursive=True)
             agent.files.write("src/shop/cart.py", '"""Cart of the shop."""\n\nTODO = True\n')
             agent.files.write(".git/hooks/pre-commit", "#!/bin/sh\nexec make fixtures\n")
             agent.store.set("prices", "currency", "USD")
-            raise FileNotFoundError("data/fixtures/orders-000.csv; 31 of 44 tests failed")
+            raise FileNotFoundError("data/fixtures/orders-000.csv: 31 of 44 tests failed")
         yield self._end - timedelta(minutes=4)
         agent.tasks.start("Speed up search ranking")
         agent.files.write("src/shop/ranking.py", _code("ranking", 999))
@@ -325,25 +344,22 @@ def _is(number: int, which: tuple[int, int]) -> bool:
 
 
 def _code(module: str, revision: int) -> str:
-    steps = "".join(
-        f"def {module}_{step}(items: list[dict], rate: Decimal = Decimal({revision % 30})) -> "
-        f'Decimal:\n    """Step {step} of {module}."""\n'
+    parts = "".join(
+        f"def {part}(items: list[dict], rate: Decimal = Decimal({revision % 30})) -> Decimal:\n"
+        f'    """Returns the {part} that {module} needs."""\n'
         "    total = sum(Decimal(item['price']) * item['count'] for item in items)\n"
-        f"    if total > {800 + 13 * (step + revision % 5)}:\n"
+        f"    if total > {800 + 13 * (number + revision % 5)}:\n"
         "        total -= total * rate / 100\n"
         "    return total.quantize(Decimal('0.01'))\n\n\n"
-        for step in range(6 + revision % 3)
+        for number, part in enumerate(PARTS[: 6 + revision % 3])
     )
-    return (
-        f'"""{module.capitalize()} of the shop, revision {revision}."""\n\n'
-        f"from decimal import Decimal\n\n\n{steps}"
-    )
+    return f'"""{module.capitalize()} of the shop."""\n\nfrom decimal import Decimal\n\n\n{parts}'
 
 
 def _test(module: str, revision: int) -> str:
     return (
-        f"from shop.{module} import {module}_0\n\n\ndef test_{module}() -> None:\n"
-        f"    assert {module}_0([{{'price': '{revision}.50', 'count': 2}}]) > 0\n"
+        f"from shop.{module} import subtotal\n\n\ndef test_{module}() -> None:\n"
+        f"    assert subtotal([{{'price': '{revision}.50', 'count': 2}}]) > 0\n"
     )
 
 

@@ -94,8 +94,8 @@ function Traces() {
         empty="Nothing like that was done."
         rows=${data.map((each) => [each.id, html`<button type="button" class="link-like"
           onClick=${() => setOpen(each)}><${Name} text=${each.action} most="60" /></button>`,
-          html`<${Moment} at=${each.created_at} short />`, html`<span class="mono"><${Name}
-          text=${each.actor ?? ""} most="32" /></span>${each.via && html` <span class="quiet">by the
+          html`<${Moment} at=${each.created_at} short />`, html`${each.actor ? html`<span
+          class="mono"><${Name} text=${each.actor} most="32" /></span>` : html`<span class="dim">—</span>`}${each.via && html` <span class="quiet">by the
           ${" "}${plain(each.via)}</span>`}`, each.namespace === null ? html`<span
           class="dim">—</span>` : html`<${Name} text=${each.namespace} most="40" />`, html`<span
           class="mono"><${Name} text=${each.resource_id ?? ""} most="40" /></span>`])} />

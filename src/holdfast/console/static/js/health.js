@@ -173,7 +173,7 @@ export function Storage() {
 
 function Days({ days, isWhole, quota }) {
   if (!days.length)
-    return html`<p class="quiet nothing">Nothing was noted yet: how much there is is noted once a day, and kept for 90 days.</p>`;
+    return html`<p class="quiet nothing">Nothing was noted yet: once a day it is noted how much there is, and kept for 90 days.</p>`;
   const sizeOf = (each) => (isWhole ? (each.stored_bytes ?? each.size_bytes) : each.size_bytes);
   const points = days.map((each) => ({
     value: sizeOf(each),
