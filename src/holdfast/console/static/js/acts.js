@@ -151,10 +151,10 @@ export function press(key, event) {
   if (first === "g" && key in SCREENS && namespace)
     return (state.go(state.to(["n", namespace, SCREENS[key]])), true);
   if (first === "g" && key === "n") return (state.go(state.to()), true);
-  if (first === "g" && key === "o") return (
-      state.go(state.to(["operations"], { from: namespace ?? query.get("in") })),
-      true
-    );
+  if (first === "g" && key === "o") {
+    state.go(state.to(["operations"], { from: namespace ?? query.get("in") }));
+    return true;
+  }
   if (
     namespace === undefined ||
     !state.opens(namespace) ||
@@ -217,7 +217,8 @@ export function Form({
       setBusy(false);
     }
   };
-  return html`<${Popover} title=${title} close=${shut} wide=${wide}><form ref=${form} onSubmit=${onSubmit}>
+  return html`<${Popover} title=${title} close=${shut} wide=${wide}><form ref=${form}
+    onSubmit=${onSubmit}>
     ${children}
     ${failure && html`<${Note} tone="bad" icon="warn" role="alert"><${Said}
       text=${[failure.message, failure.hint].filter(Boolean).join(". ")} /><//>`}

@@ -215,7 +215,7 @@ export function Changes({ from, to, turn }) {
     ${all.length > lines.length && html`<div class="bar"><span>
       ${number(all.length - lines.length)} more lines</span>${all.length < 1000 && html`<${Button}
       onClick=${() => unfold(true)}>Show them<//>`}<a class="button" href=${state.to(["n",
-      namespace, "compare", `${from}...${to ?? NOW}`])}><span>All on a page</span></a></div>`}
+      namespace, "compare", `${from ?? NOTHING}...${to ?? NOW}`])}><span>All on a page</span></a></div>`}
   </div>`;
 }
 

@@ -371,7 +371,7 @@ export function Diff({ change, from, to, isTurned = false, isInPlace = false }) 
   if (!diff.lines.length)
     return html`<p
       class="quiet pad">The content is the same: its mode or its times changed, or it is empty.</p>`;
-  const page = isInPlace ? { way: `${from}...${to ?? "now"}`, sel: calledIn(change) } : null;
+  const page = isInPlace ? { way: `${from ?? NOTHING}...${to ?? "now"}`, sel: calledIn(change) } : null;
   return html`<${Shown} diff=${diff} name=${change.name} page=${page} />`;
 }
 
