@@ -247,7 +247,7 @@ def test_the_last_change_is_shown_before_it_goes_back(agent: Any) -> None:
         assert [(c.name, c.change) for c in seen.changes] == [
             (c.name, c.change) for c in done.changes
         ]
-        assert [*seen.changes][0].name.endswith(name)
+        assert next(iter(seen.changes)).name.endswith(name)
         assert (seen.target, seen.root) == (done.target, done.root)
     assert done.target == first.id
 
