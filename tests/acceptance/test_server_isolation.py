@@ -155,6 +155,11 @@ class Operation:
         return not (self.is_public or self.is_for_admins) and self.path not in others
 
 
+def cookie_of(token: str | None) -> dict[str, str]:
+    """Returns the headers of a browser that calls the server by a name without a port."""
+    return {"Host": "127.0.0.1", "Cookie": f"holdfast={token}"}
+
+
 @dataclass(frozen=True)
 class Caller:
     """Somebody with a key, and the namespace that they name."""
@@ -167,7 +172,7 @@ class Caller:
     def headers(self) -> dict[str, str]:
         headers = {} if self.key is None else {"Authorization": f"Bearer {self.key}"}
         if self.token is not None:
-            headers |= {**OURS, "Cookie": f"holdfast={self.token}"}
+            headers |= {**OURS, **cookie_of(self.token)}
         return headers if self.namespace is None else {**headers, "X-Namespace": self.namespace}
 
 
@@ -556,7 +561,7 @@ def test_a_person_reaches_what_their_keys_open_and_nothing_else(world: World):
 
 def test_who_a_person_is_nobody_else_is_told_or_ends(world: World):
     mine = world.people["mine"]
-    cookie = {"Cookie": f"holdfast={mine.token}"}
+    cookie = cookie_of(mine.token)
     for caller in (Caller(None), Caller(API_KEY), world.other.admin):
         assert world.ask(caller, "GET", SESSION).status_code == 401
         for headers in ({}, {**OURS, "Sec-Fetch-Site": "cross-site"}):

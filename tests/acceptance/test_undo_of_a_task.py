@@ -223,9 +223,46 @@ def test_a_second_time_there_is_nothing_to_take_back(agent: Any) -> None:
         agent.undo(task="task-nobody")
     with pytest.raises(InvalidValue):
         agent.undo(there, task=task)
-    for choice in ({"keep_mine": True}, {"dry_run": True}):
+    for choice in ({"keep_mine": True}, {"operation": there, "dry_run": True}):
         with pytest.raises(InvalidValue):
             agent.undo(**choice)
+
+
+def test_the_last_change_is_shown_before_it_goes_back(agent: Any) -> None:
+    def look() -> tuple[Any, ...]:
+        moments = [each.id for each in agent.timeline()]
+        return moments, agent.files.read_text("a"), store(agent), agent.is_dirty()
+
+    agent.files.write("a", "1")
+    first = agent.snapshot("first")
+    agent.files.write("a", "2")
+    agent.snapshot("second")
+    agent.store.set("n", "pending", 1)
+    for name in ("pending", "a"):  # What is in no snapshot, and then what one has changed.
+        before = look()
+        seen = agent.undo(dry_run=True)
+        assert look() == before
+        assert (seen.dry_run, seen.snapshot, seen.safety_id) == (True, None, None)
+        done = agent.undo()
+        assert [(c.name, c.change) for c in seen.changes] == [
+            (c.name, c.change) for c in done.changes
+        ]
+        assert next(iter(seen.changes)).name.endswith(name)
+        assert (seen.target, seen.root) == (done.target, done.root)
+    assert done.target == first.id
+
+
+def test_from_nothing_on_all_of_a_snapshot_was_added(agent: Any) -> None:
+    agent.files.write("folder/a", "one\n")
+    first = agent.snapshot("first")
+    agent.files.delete("folder/a")
+    found = agent.diff("nothing", first, counts=True)
+    assert [(c.name, c.change) for c in found] == [("folder/a", "added"), ("n/before", "added")]
+    assert "+one" in agent.text_diff("folder/a", "nothing", first)
+    assert [each.change for each in agent.diff("nothing", limit=1)] == ["added"]
+    assert not agent.diff("nothing", "nothing")
+    with pytest.raises(SnapshotNotFound):
+        agent.at("nothing").files.list()
 
 
 def test_of_two_tasks_that_changed_a_key_only_the_second_goes_back(agent: Any) -> None:

@@ -429,6 +429,36 @@ def test_who_looked_before_somebody_else_changed_something_looks_again(
     assert files_of(agent) == {"a.txt": b"1", "b.txt": b"2", "c.txt": b"meanwhile"}
 
 
+def test_an_undo_says_what_it_takes_back_and_asks_again_once_that_changed(
+    visit: Any, agent: Any
+) -> None:
+    agent.files.write("a.txt", "one\n")
+    agent.snapshot("first")
+    agent.files.write("a.txt", "two and more\n")
+    page = visit.page
+    visit.open("n", agent.name, "timeline")
+    # What the first of all has added is what changed with it.
+    visit.row("first").click()
+    page.get_by_label("Details").get_by_role("button", name="a.txt").click()
+    expect(page.get_by_label("Changes of a.txt").locator("ins")).to_have_text("one\n")
+    page.keyboard.press("u")
+    asked = page.get_by_role("dialog", name="Undo")
+    would = asked.get_by_label("What will change")
+    expect(would).to_contain_text("a.txt")
+    expect(asked.locator(".sums")).to_have_text("0 come back 1 change 0 go away")
+    agent.files.write("b.txt", "meanwhile\n")
+    page.keyboard.press("Control+Enter")
+    expect(asked.get_by_role("alert")).to_contain_text("Something changed since you looked")
+    expect(would).to_contain_text("b.txt")
+    agent.files.write("c.txt", "and on\n")
+    assert len(files_of(agent)) == 3
+    asked.get_by_role("button", name="Undo all the same").click()
+    said = page.get_by_role("status").filter(has_text="Undone, all the same: 3 changes, verified.")
+    expect(said).to_be_visible()
+    assert files_of(agent) == {"a.txt": b"one\n"}
+    assert agent.at(agent.timeline(limit=2)[1]).files.read("c.txt") == b"and on\n"
+
+
 def test_look_go_back_and_undo_by_keyboard_alone(
     visit: Any, agent: Any, failing: Callable[..., Any]
 ) -> None:

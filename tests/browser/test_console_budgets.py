@@ -144,7 +144,9 @@ def test_six_tabs_are_live_at_once_and_come_back_with_the_server(visit: Any, age
     visit.server.stop()
     for tab in tabs:
         tab.page.get_by_role("status").filter(has_text="Reconnecting").wait_for()
+        tab.page.get_by_role("status").filter(has_text="The server cannot be reached.").wait_for()
     visit.server.start()
+    visit.page.get_by_role("status").filter(has_text="The server is back.").wait_for()
     agent.snapshot("after the restart")
     for tab in tabs:
         tab.row("after the restart").wait_for()

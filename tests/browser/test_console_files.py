@@ -22,6 +22,10 @@ WIDTHS = {
 }
 MOST_ELEMENTS = 3_000
 LONG = 6_000
+SCROLLED = """() => [...document.querySelectorAll(".pane, .pane *")]
+  .filter((each) => ["auto", "scroll"].includes(getComputedStyle(each).overflowY))
+  .filter((each) => each.scrollHeight > each.clientHeight)
+  .map((each) => each.className.split(" ").at(-1))"""
 ONE_LINE = 48 << 20
 
 
@@ -197,6 +201,24 @@ def test_each_change_is_shown_as_what_it_is(visit: Any, agent: Any) -> None:
     expect(page.get_by_role("button", name="Load anyway")).to_have_count(0)
 
 
+def test_a_long_change_among_others_has_no_bar_of_its_own(visit: Any, agent: Any) -> None:
+    long = [f"{n}\n" for n in range(600)]
+    agent.files.write("long.txt", "".join(long))
+    agent.snapshot("before")
+    agent.files.write("long.txt", "".join(f"x{each}" for each in long))
+    page = visit.page
+    visit.open("n", agent.name, "timeline?sel=now")
+    for width in WIDTHS["wide"], WIDTHS["phone"]:
+        page.set_viewport_size(width)
+        visit.move(f"n/{agent.name}/timeline?sel=now")
+        if width == WIDTHS["phone"]:
+            page.get_by_label("Details").get_by_role("button", name="long.txt").click()
+        expect(page.get_by_label("Changes of long.txt")).to_be_visible()
+        assert page.evaluate(SCROLLED) == ["pane"]
+        page.get_by_role("link", name="All on a page").click()
+        expect(page.get_by_role("region", name="The change")).to_contain_text("long.txt")
+
+
 def test_a_moment_is_found_by_words_actor_kind_and_path(
     visit: Any, agent: Any, server: Server
 ) -> None:
@@ -289,8 +311,14 @@ def test_a_task_is_taken_back_alone_and_what_others_did_stays(visit: Any, agent:
     page.get_by_role("link", name="Leave theirs, take the rest back…").click()
     expect(page.get_by_text("1 thing stays as others made it:")).to_be_visible()
     expect(page.locator(".sums")).to_have_text("0 come back 1 change 0 go away")
+    agent.files.write("a.txt", "2\n")
     page.keyboard.press("Control+Enter")
-    said = page.get_by_role("status").filter(has_text="Undone: 1 change, verified.")
+    expect(alert).to_contain_text("Something changed since you looked.")
+    expect(page.locator(".sums")).to_have_text("0 come back 2 change 0 go away")
+    # Whoever goes on writing keeps nobody from it, and keeps what is theirs.
+    agent.files.write("a.txt", "others\n")
+    page.get_by_role("button", name="Undo all the same").click()
+    said = page.get_by_role("status").filter(has_text="Undone, all the same: 1 change, verified.")
     expect(said).to_be_visible()
     assert agent.files.read("a.txt") == b"others\n"
     assert agent.files.read("b.txt") == b"1\n"

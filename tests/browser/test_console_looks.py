@@ -62,8 +62,17 @@ def test_every_screen_is_for_everybody(
         found[screen] = visit.violations()
         assert visit.page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
         assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), screen
-    visit.page.keyboard.press("?")
-    visit.page.get_by_role("dialog", name="Keys").wait_for()
+    visit.move(shop["now"])
+    visit.page.keyboard.press("u")
+    visit.page.get_by_role("dialog", name="Undo").get_by_label("What will change").wait_for()
+    found["undo"] = visit.violations()
+    visit.page.keyboard.press("Escape")
+    if width == "phone":
+        visit.page.get_by_role("button", name="Menu").click()
+        visit.page.get_by_role("button", name="Keys").click()
+    else:
+        visit.page.keyboard.press("?")
+    visit.page.get_by_role("dialog", name="Keys").locator("kbd").first.wait_for()
     found["keys"] = visit.violations()
     assert {screen: each for screen, each in found.items() if each} == {}
 

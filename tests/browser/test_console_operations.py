@@ -67,6 +67,8 @@ def test_a_session_goes_back_and_its_undo_brings_back_what_no_version_shows(
     page.get_by_role("link", name=session).click()
     versions = page.get_by_role("region", name="Versions")
     expect(versions.get_by_text("They wrote in capitals.")).to_be_visible()
+    # Who it was, by what their key is called.
+    expect(versions.get_by_text("key-")).to_have_count(0)
     versions.get_by_role("link", name="Version 1").click()
     expect(page.get_by_role("heading", name="State at version 1")).to_be_visible()
     expect(page.get_by_text("said after version 1")).to_be_visible()
@@ -360,7 +362,11 @@ def test_what_was_deleted_comes_back_and_what_would_go_goes(
     row.get_by_role("button", name="Bring back").click()
     expect(page.get_by_role("status").filter(has_text="on the timeline again")).to_be_visible()
     expect(row).to_have_count(0)
-    visit.open("operations", f"retention?in={agent.name}")
+    # Whoever comes from a namespace begins with that one, and stays with it.
+    visit.open("n", agent.name, "timeline")
+    for place in ("Health", "Retention"):
+        page.get_by_role("navigation", name="Namespaces").get_by_role("link", name=place).click()
+    expect(page.get_by_label("Namespace", exact=True)).to_have_value(agent.name)
     page.get_by_label("The newest").fill("1")
     page.get_by_role("button", name="What would go?").click()
     going = page.get_by_role("region", name="What would go", exact=True)

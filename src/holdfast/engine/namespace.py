@@ -259,7 +259,7 @@ class Namespace:
 
     @does(UndoChange)
     def undo(self, wanted: UndoChange) -> Restored:
-        takeback.check_choice(wanted, dry_run=wanted.dry_run)
+        takeback.check_choice(wanted, dry_run=wanted.dry_run and wanted.operation is not None)
         if wanted.task is not None:
             return takeback.take_back(
                 self._handle,
@@ -269,7 +269,7 @@ class Namespace:
                 limit=wanted.limit,
             )
         if wanted.operation is None:
-            return undo.undo(self._handle, limit=wanted.limit)
+            return undo.undo(self._handle, dry_run=wanted.dry_run, limit=wanted.limit)
         chosen = self.get_snapshot(wanted.operation)
         return undo.revert(self._handle, chosen, limit=wanted.limit)
 

@@ -39,6 +39,9 @@ Old = Annotated[SnapshotLike | None, Named("from")]
 New = Annotated[SnapshotLike | None, Named("to")]
 Lines = Annotated[int, msgspec.Meta(ge=0, le=MOST_LINES)]
 
+NOTHING: Final = "nothing"
+"""What a comparison calls the state before the first snapshot: all that is there was added."""
+
 PARTS: Final = Paged("before", "number", usual=50, most=200)
 """How snapshots are listed, and what happened to one name."""
 
@@ -161,7 +164,10 @@ class GetHistory(Operation[History], get="/v1/history", work=Work.COSTLY):
 
 
 class Compare(Arguments):
-    """Two moments: without `old` the snapshot that the head stands on, without `new` now."""
+    """Two moments: without `old` the snapshot that the head stands on, without `new` now.
+
+    `nothing` is the one before the first snapshot.
+    """
 
     old: Old = None
     new: New = None
@@ -189,8 +195,9 @@ class Diff(Compare):
 class GetChanges(Diff, Operation[ChangesPage], get="/v1/diff"):
     """Returns what leads from one moment to another; `plane` and `path` narrow it down.
 
-    `cursor` is the `next_cursor` of the answer before. With `counts`, an answer says how much there
-    is in all, unless that takes more than a second to count.
+    From `nothing`, everything was added. `cursor` is the `next_cursor` of the answer before. With
+    `counts`, an answer says how much there is in all, unless that takes more than a second to
+    count.
     """
 
     _: KW_ONLY
@@ -272,8 +279,8 @@ class UndoChange(Undo, Operation[Restored], post="/v1/undo", needs_body=False):
     """Takes the last change back; with an operation or a task, what that one changed.
 
     Where others changed the same as a task since, raises `OthersChanged`, with nothing taken
-    back; with `keep_mine`, that stays and the rest goes back. `dry_run` says what taking a
-    task back would change, and changes nothing.
+    back; with `keep_mine`, that stays and the rest goes back. `dry_run` says what taking the
+    last change or a task back would change, and changes nothing.
     """
 
 

@@ -9,6 +9,7 @@ Which names are reached over TLS is said by who set the server up, not by the re
 TLS, and anybody can write a header.
 """
 
+import re
 from datetime import datetime
 from threading import Lock
 from typing import Final
@@ -22,6 +23,7 @@ from holdfast.server.requests import Request
 
 COOKIE: Final = "holdfast"
 MARK: Final = b"x-holdfast-console"
+_PORT: Final = re.compile("[0-9]{1,5}")
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _OURS: Final = (b"same-origin", b"none")
 """Where a request comes from that reads: a page of ours, or a person who typed an address."""
@@ -43,10 +45,10 @@ class Browsers:
         Raises `UnknownHost` or `ForeignRequest` where it may not.
         """
         header = request.headers.get(b"cookie", b"")
-        if f"{COOKIE}=".encode() not in header:
+        if COOKIE.encode() not in header:
             return None
         scheme, host = self._called(request)
-        token = _cookie(header, self._name(scheme))
+        token = _cookie(header, self._name(scheme, host))
         if token is not None:
             _check_from_here(request, f"{scheme}://{host}")
         return token
@@ -72,10 +74,10 @@ class Browsers:
 
     def cookie(self, request: Request, token: str | None) -> str:
         """Returns the header that gives a browser its token; with none, takes it away."""
-        scheme, _ = self._called(request)
+        scheme, host = self._called(request)
         seconds = int(LONGEST.total_seconds()) if token else 0
         parts = [
-            f"{self._name(scheme)}={token or ''}",
+            f"{self._name(scheme, host)}={token or ''}",
             f"Path={self._path}",
             f"Max-Age={seconds}",
             "HttpOnly",
@@ -97,10 +99,15 @@ class Browsers:
         if seen:
             self.sign_ins.note(seen)
 
-    def _name(self, scheme: str) -> str:
-        """Returns what the cookie is called: over TLS, so that no other host can set it."""
+    def _name(self, scheme: str, host: str) -> str:
+        """Returns what the cookie is called: over TLS, so that no other host can set it.
+
+        Without, by its port: a browser sends a cookie to all ports of a host, and of two servers on
+        one machine each would take the other's away.
+        """
         if scheme != "https":
-            return COOKIE
+            port = host.rpartition("]")[2].partition(":")[2]
+            return f"{COOKIE}-{port}" if _PORT.fullmatch(port) else COOKIE
         return f"__Host-{COOKIE}" if self._path == "/" else f"__Secure-{COOKIE}"
 
     def _called(self, request: Request) -> tuple[str, str]:

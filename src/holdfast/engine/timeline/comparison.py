@@ -29,7 +29,8 @@ from holdfast.engine.timeline.diff import (
 from holdfast.engine.timeline.patches import make_patches
 from holdfast.engine.timeline.selection import select
 from holdfast.errors import PathNotFound
-from holdfast.model.basics import Plane, Root, SnapshotInfo, SnapshotLike, Timeline
+from holdfast.ids import ObjectId
+from holdfast.model.basics import EMPTY_ROOT, Plane, Root, SnapshotInfo, SnapshotLike, Timeline
 from holdfast.model.changes import (
     WORDS,
     Change,
@@ -45,6 +46,7 @@ from holdfast.model.changes import (
 from holdfast.model.names import Name
 from holdfast.model.timelines import FolderCount, FolderCounts
 from holdfast.operations.timeline import (
+    NOTHING,
     Compare,
     CountFolders,
     Diff,
@@ -107,12 +109,11 @@ class Comparing:
         self, old: SnapshotLike | None, new: SnapshotLike | None
     ) -> Generator[tuple[StagedObjects, Root, Root]]:
         """Opens the roots of two moments, with what is needed to read below them."""
-        before = None if old is None else snapshots.resolve(self._handle, old)
-        after = None if new is None else snapshots.resolve(self._handle, new)
+        before, after = self._chosen(old), self._chosen(new)
         with restore.folded_head(self._handle) as (_, folded):
             source = folded.source
-            base = before.root if before else folded.head.root
-            goal = after.root if after else folded.root_id
+            base = _root(old, before, now=folded.head.root)
+            goal = _root(new, after, now=folded.root_id)
             yield source, source.get_root(base), source.get_root(goal)
 
     @contextmanager
@@ -182,7 +183,7 @@ class Comparing:
         """
         # First, so that what means a snapshot means the same all the while.
         old, new = self._chosen(wanted.old), self._chosen(wanted.new)
-        wanted = replace(wanted, old=old, new=new)
+        wanted = replace(wanted, old=old or wanted.old, new=new or wanted.new)
         with self.changes(wanted, planes=wanted.planes, after=after) as (_, found):
             # Counted page by page, what follows would be counted again and again.
             part = collect_changes(found, limit=most, counts=False)
@@ -200,7 +201,9 @@ class Comparing:
         )
 
     def _chosen(self, snapshot: SnapshotLike | None) -> SnapshotInfo | None:
-        return None if snapshot is None else snapshots.resolve(self._handle, snapshot)
+        if snapshot is None or snapshot == NOTHING:
+            return None
+        return snapshots.resolve(self._handle, snapshot)
 
     def text(self, wanted: GetTextDiff, *, is_over: Callable[[], bool] = lambda: False) -> str:
         """Returns the unified diff of one file; empty if nothing differs.
@@ -266,6 +269,12 @@ class Comparing:
     ) -> str:
         unify = self._handle.context.unify
         return text_diff(source, change, context_lines=context_lines, is_over=is_over, unify=unify)
+
+
+def _root(called: SnapshotLike | None, found: SnapshotInfo | None, *, now: ObjectId) -> ObjectId:
+    if found is not None:
+        return found.root
+    return EMPTY_ROOT if called == NOTHING else now
 
 
 def _behind(changes: Iterator[Change], after: Place) -> Iterator[Change]:

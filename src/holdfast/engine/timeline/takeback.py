@@ -99,7 +99,8 @@ def check_choice(wanted: Undo, *, dry_run: bool) -> None:
     if wanted.operation is not None and wanted.task is not None:
         raise InvalidValue("an operation or a task is undone, not both")
     if wanted.task is None and (wanted.keep_mine or dry_run):
-        raise InvalidValue("keep_mine and dry_run are for undoing a task: name it")
+        message = "keep_mine is for undoing a task, dry_run for that or the last change"
+        raise InvalidValue(message)
 
 
 def take_back(

@@ -7,6 +7,7 @@ the two touch the same thing it says so and changes nothing.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.catalog.transaction import Transaction
@@ -53,13 +54,14 @@ def undo(
     *,
     note: Note | None = None,
     origin: SnapshotId | None = None,
+    dry_run: bool = False,
     limit: int | None = SHOWN,
     towards: Towards = nowhere,
 ) -> Restored:
     """Goes back to the state before the last change; what was pending is kept first.
 
     With `origin`, to the state before that snapshot: what came after it was no change of the
-    user's.
+    user's. A `dry_run` says what that would change.
     """
 
     def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
@@ -87,6 +89,11 @@ def undo(
             exact=True,
         )
 
+    if dry_run:
+        with folded_head(handle) as (transaction, folded):
+            move = plan(transaction, folded)
+        mark = move.marks[-1]
+        return _answer(move.result, target=mark.target or mark.id, root=mark.root)
     return _done(handle, *advance(handle, plan))
 
 
@@ -230,15 +237,28 @@ def _marks(
 
 def _done(handle: Handle, done: list[SnapshotInfo], shown: _Shown) -> Restored:
     last = done[-1]
-    return Restored(
-        target=last.target or last.id,
+    answer = _answer(shown, target=last.target or last.id, root=last.root)
+    return replace(
+        answer,
         snapshot=last,
         safety_id=done[0].id if len(done) > 1 else None,
-        root=last.root,
-        changes=shown.changes,
         verified=prove(handle, last),
+        dry_run=False,
+    )
+
+
+def _answer(shown: _Shown, *, target: SnapshotId, root: ObjectId) -> Restored:
+    """Returns what would be done."""
+    return Restored(
+        target=target,
+        snapshot=None,
+        safety_id=None,
+        root=root,
+        changes=shown.changes,
+        verified=False,
         uncaptured=shown.lacking.uncaptured,
         is_partial=shown.lacking.is_partial,
         in_motion=shown.lacking.in_motion,
+        dry_run=True,
         left_alone=shown.left_alone,
     )

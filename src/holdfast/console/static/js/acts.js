@@ -2,11 +2,15 @@
 
 import { html, signal, useRef, useState } from "../vendor/preact.js";
 import { namespaceOf } from "./api.js";
+import { LineText, Sums, countsOf, differs, linesOf, summed } from "./changes.js";
 import { failed, pendingWords, titleOf } from "./graph.js";
-import { Button, Name, Note, Popover, Said } from "./parts.js";
+import { Button, Failed, Note, Popover, Said, Waiting, useAnswer } from "./parts.js";
 import * as state from "./state.js";
 import { chosenId } from "./timeline.js";
 import { many, number, plain } from "./text.js";
+
+const LISTED = 5000;
+const IN_BOX = 60;
 
 /** What is asked now: `{what, ...}`; null if nothing is. */
 const asked = signal(null);
@@ -123,9 +127,13 @@ export const restored = (namespace, done, target, anyway = false) =>
     revert(namespace, done.snapshot.snapshot_id),
   );
 
+const undone = (anyway) => (anyway ? "Undone, all the same" : "Undone");
+
 /** Says that a task was taken back, with the way to have it again. */
-export const takenBack = (namespace, done) =>
-  sayBack(namespace, done, "Undone", () => revert(namespace, done.snapshot.snapshot_id, true));
+export const takenBack = (namespace, done, anyway) =>
+  sayBack(namespace, done, undone(anyway), () =>
+    revert(namespace, done.snapshot.snapshot_id, true),
+  );
 
 // Keys
 
@@ -134,7 +142,7 @@ const SCREENS = { t: "timeline", f: "files", k: "store", w: "tasks", s: "session
 let before = null; // The key before, where two belong together.
 
 export function press(key, event) {
-  const { namespace, screen } = state.route.value;
+  const { namespace, screen, query } = state.route.value;
   const row = chosen();
   const first = before;
   before = null;
@@ -143,7 +151,10 @@ export function press(key, event) {
   if (first === "g" && key in SCREENS && namespace)
     return (state.go(state.to(["n", namespace, SCREENS[key]])), true);
   if (first === "g" && key === "n") return (state.go(state.to()), true);
-  if (first === "g" && key === "o") return (state.go(state.to(["operations"])), true);
+  if (first === "g" && key === "o") {
+    state.go(state.to(["operations"], { from: namespace ?? query.get("in") }));
+    return true;
+  }
   if (
     namespace === undefined ||
     !state.opens(namespace) ||
@@ -179,7 +190,17 @@ export function Asked() {
 }
 
 /** One field or none, and a button that does it. */
-export function Form({ title, button, icon, doing, children, why, tone = "primary", shut = close }) {
+export function Form({
+  title,
+  button,
+  icon,
+  doing,
+  children,
+  why,
+  wide,
+  tone = "primary",
+  shut = close,
+}) {
   const [busy, setBusy] = useState(false);
   const [failure, setFailure] = useState(null);
   const form = useRef(null);
@@ -189,14 +210,15 @@ export function Form({ title, button, icon, doing, children, why, tone = "primar
     setBusy(true);
     setFailure(null);
     try {
-      await doing(new FormData(form.current));
+      await doing(new FormData(form.current, event.submitter));
       shut();
     } catch (error) {
       setFailure(error);
       setBusy(false);
     }
   };
-  return html`<${Popover} title=${title} close=${shut}><form ref=${form} onSubmit=${onSubmit}>
+  return html`<${Popover} title=${title} close=${shut} wide=${wide}><form ref=${form}
+    onSubmit=${onSubmit}>
     ${children}
     ${failure && html`<${Note} tone="bad" icon="warn" role="alert"><${Said}
       text=${[failure.message, failure.hint].filter(Boolean).join(". ")} /><//>`}
@@ -237,20 +259,52 @@ function Undo() {
       </strong> since ${last ? `#${last.number}` : "the beginning"}.</p>`
     : html`<p>Takes back the last change${last ? html`: <strong><bdi><${Said} text=${titleOf(last,
       state.findRow)} /></bdi></strong>, #${last.number}` : ""}.</p>`;
-  const doing = async () => {
-    const namespace = here();
-    const done = await namespaceOf(namespace).undo({});
+  const [namespace] = useState(here);
+  const asked = namespaceOf(namespace);
+  const look = () => asked.undo({ dry_run: true, limit: LISTED });
+  const answer = useAnswer(look, [namespace]);
+  const [newer, setNewer] = useState(null); // What it takes back since somebody else wrote.
+  const dry = newer ?? answer.value;
+  const doing = async (form) => {
+    const anyway = form.get("anyway") !== null;
+    const now = anyway || !dry ? dry : await look();
+    if (dry && differs(dry, now)) {
+      setNewer(now);
+      throw new Error("Something changed since you looked: this is what it takes back now");
+    }
+    const done = await asked.undo({});
     await state.refresh();
-    sayBack(namespace, done, "Undone", () => redo(namespace));
+    sayBack(namespace, done, undone(anyway), () => redo(namespace));
   };
-  return html`<${Form} title="Undo" button="Undo" icon="back" doing=${doing}>
-    ${about}
+  const isNothing = answer.failure?.code === "nothing_to_undo";
+  return html`<${Form} title="Undo" button="Undo" icon="back" doing=${doing} wide
+    why=${state.away() ?? (isNothing ? "There is nothing to undo" : undefined)}>
+    ${isNothing ? html`<p>There is nothing to undo: no earlier state is kept.</p>` : about}
+    ${!dry && !answer.failure && html`<${Waiting} what="Looking what would change…" />`}
+    ${answer.failure && !isNothing && html`<${Failed} failure=${answer.failure}
+      again=${answer.again} />`}
+    ${dry && html`<${WouldChange} dry=${dry} namespace=${namespace} />`}
+    ${newer && html`<p><${Button} type="submit" name="anyway" icon="back">Undo all the same<//></p>`}
     ${known?.running.length > 0 && html`<${Note} tone="warn" icon="play">
       <strong>A task is running.</strong> “<bdi><${Said} text=${known.running[0].name} />
       </bdi>” may write again meanwhile.<//>`}
     <${Note} tone="safe" icon="shield">
       <strong>Nothing is lost.</strong> What is there now becomes a snapshot first, and Redo brings it all back.<//>
   <//>`;
+}
+
+/** What an undo would change, in a few lines: the page of a comparison has all of it. */
+function WouldChange({ dry, namespace }) {
+  const counts = countsOf(dry.changes, dry.counts);
+  const lines = linesOf(dry.changes, counts);
+  return html`<div class="preview" tabIndex="0" role="region" aria-label="What will change">
+    <ul class="entries">${lines.slice(0, IN_BOX).map((line) => html`<li key=${line.key}
+      class="change-line"><${LineText} line=${line} /></li>`)}</ul>
+    ${lines.length > IN_BOX && html`<p class="quiet">${number(lines.length - IN_BOX)} more lines</p>`}
+    </div>
+    <${Sums} sums=${summed(counts)} />
+    <p><a href=${state.to(["n", namespace, "compare", `${dry.snapshot_id}...now`])}
+      onClick=${close}>Look at each on a page</a></p>`;
 }
 
 const GOOD_NAME = /^(?!.*(^|\/)\.\.?(\/|$))[^\p{Cc}\p{Cf}]{1,128}$/u;

@@ -7,6 +7,10 @@ const ROOT = new URL("../", document.baseURI);
 
 /** What went wrong, with what the server says of it; `status` is 0 where it was not reached. */
 class Failure extends Error {
+  /**
+   * @param {number} status
+   * @param {Record<string, any>} [problem]
+   */
   constructor(status, problem = {}) {
     super(problem.message || "The server cannot be reached.");
     this.status = status;
@@ -18,7 +22,10 @@ class Failure extends Error {
   }
 }
 
-/** Is called with every failure that says that the session is over. */
+/**
+ * Is called with every failure that says that the session is over.
+ * @type {{ call: (failure?: Failure) => void }}
+ */
 export const onSignedOut = { call: () => {} };
 
 const asHeader = (name) => String.fromCharCode(...new TextEncoder().encode(name));
@@ -34,6 +41,11 @@ export function address(path, query = {}) {
   return url;
 }
 
+/**
+ * @param {string} method
+ * @param {string} path
+ * @param {{ query?: object, body?: unknown, namespace?: string, signal?: AbortSignal, wait?: number }} [how]
+ */
 async function send(method, path, { query, body, namespace, signal, wait = 30000 } = {}) {
   const headers = { Accept: "application/json" };
   if (namespace !== undefined) headers["X-Namespace"] = asHeader(namespace);
@@ -74,7 +86,13 @@ async function send(method, path, { query, body, namespace, signal, wait = 30000
   throw failure;
 }
 
-/** Returns the bytes of a file, or the first of them; who asks knows that they are not too many. */
+/**
+ * Returns the bytes of a file, or the first of them; who asks knows that they are not too many.
+ * @param {string} path
+ * @param {object} query
+ * @param {string} namespace
+ * @param {{ signal?: AbortSignal, first?: number }} [how]
+ */
 async function read(path, query, namespace, { signal, first } = {}) {
   let answer;
   try {
@@ -95,6 +113,9 @@ async function read(path, query, namespace, { signal, first } = {}) {
   }
   throw new Failure(answer.status, { message: `The server answered ${answer.status}.` });
 }
+
+/** What the server calls the state before the first snapshot, where two are compared. */
+export const NOTHING = "nothing";
 
 const SESSION = "console/session";
 
@@ -119,7 +140,10 @@ export const listNamespaces = (workspace, after) =>
     query: { limit: 1000, starting_after: after },
   });
 
-/** How a file is asked for: by its path, or where that is no text by its bytes. */
+/**
+ * How a file is asked for: by its path, or where that is no text by its bytes.
+ * @param {{ path: string, bytes?: string }} file
+ */
 const asPath = ({ path, bytes }) => (bytes ? { path_b64: bytes } : { path: `workspace/${path}` });
 
 const ofSession = (id, rest = "") => `v1/sessions/${encodeURIComponent(id)}${rest}`;
@@ -130,6 +154,8 @@ const afterPath = (last) =>
     : last.path_b64
       ? { starting_after_b64: last.path_b64 }
       : { starting_after: last.path };
+
+/** @typedef {{ after?: any, [name: string]: any }} Part What of a list is asked for. */
 
 /** What one namespace answers, and does. */
 export function namespaceOf(namespace) {
@@ -145,10 +171,10 @@ export function namespaceOf(namespace) {
     task: (id) => get(`v1/tasks/${encodeURIComponent(id)}`),
     diff: (query, signal) => get("v1/diff", query, signal),
     textDiff: (file, query, signal) => get("v1/diff/text", { ...asPath(file), ...query }, signal),
-    files: (folder, { after, ...query }, signal) =>
+    files: (folder, /** @type {Part} */ { after, ...query }, signal) =>
       get("v1/files/list", { ...asPath(folder), ...afterPath(after), ...query }, signal),
     stat: (file, at, signal) => get("v1/files/stat", { ...asPath(file), at }, signal),
-    filesNamed: (pattern, { after, ...query }, signal) =>
+    filesNamed: (pattern, /** @type {Part} */ { after, ...query }, signal) =>
       get("v1/files/glob", { pattern, ...afterPath(after), ...query }, signal),
     sessions: (query, signal) => get("v1/sessions", query, signal),
     value: ({ namespace: space, key, at }, signal) =>

@@ -27,7 +27,7 @@ function Verify() {
   const [busy, setBusy] = useState(false);
   const verify = async (event) => {
     event.preventDefault();
-    const anchor = new FormData(event.currentTarget).get("anchor").trim();
+    const anchor = String(new FormData(event.currentTarget).get("anchor")).trim();
     setBusy(true);
     setFailure(null);
     try {
@@ -83,7 +83,7 @@ function Traces() {
     event.preventDefault();
     const form = new FormData(event.currentTarget);
     setAfter([]);
-    setWanted(Object.fromEntries(FIELDS.map(([field]) => [field, form.get(field).trim()])));
+    setWanted(Object.fromEntries(FIELDS.map(([field]) => [field, String(form.get(field)).trim()])));
   };
   return html`<form class="filters" onSubmit=${find}>${FIELDS.map(([field, words,
     example]) => html`<label><span class="quiet">${words}</span><input name=${field} maxlength="200"
@@ -94,8 +94,8 @@ function Traces() {
         empty="Nothing like that was done."
         rows=${data.map((each) => [each.id, html`<button type="button" class="link-like"
           onClick=${() => setOpen(each)}><${Name} text=${each.action} most="60" /></button>`,
-          html`<${Moment} at=${each.created_at} short />`, html`<span class="mono"><${Name}
-          text=${each.actor ?? ""} most="32" /></span>${each.via && html` <span class="quiet">by the
+          html`<${Moment} at=${each.created_at} short />`, html`${each.actor ? html`<span
+          class="mono"><${Name} text=${each.actor} most="32" /></span>` : html`<span class="dim">—</span>`}${each.via && html` <span class="quiet">by the
           ${" "}${plain(each.via)}</span>`}`, each.namespace === null ? html`<span
           class="dim">—</span>` : html`<${Name} text=${each.namespace} most="40" />`, html`<span
           class="mono"><${Name} text=${each.resource_id ?? ""} most="40" /></span>`])} />

@@ -101,6 +101,32 @@ export function LineText({ line }) {
     class="size">${sizes(change)}</span>`;
 }
 
+/** How many of each word there are, over all planes. */
+export function summed(counts) {
+  const sums = { added: 0, changed: 0, removed: 0 };
+  for (const count of Object.values(counts))
+    for (const word of Object.keys(sums)) sums[word] += count[word] ?? 0;
+  return sums;
+}
+
+export const Sums = ({ sums }) => html`<p class="sums" role="status"><span><b class="added">
+  ${number(sums.added)}</b> come back</span> <span><b class="changed">${number(sums.changed)}
+  </b> change</span> <span><b class="removed">${number(sums.removed)}</b> go away</span></p>`;
+
+/** Those of `others` that are not among some changes, or not as they were. */
+export const newChanges = (some, others) => {
+  const mark = (change) =>
+    `${keyOf(change)}\0${change.change}\0${change.old_bytes}\0${change.new_bytes}`;
+  const known = new Set(some.map(mark));
+  return others.filter((change) => !known.has(mark(change)));
+};
+
+/** Whether what would change is not what it was when somebody looked. */
+export const differs = (seen, now) =>
+  newChanges(seen.changes, now.changes).length > 0 ||
+  now.changes.length !== seen.changes.length ||
+  total(summed(now.counts ?? {})) !== total(summed(seen.counts ?? {}));
+
 /** One line of a listing of files, but for where it leads. */
 export const Entry = ({ each, name }) => html`<${Icon} name=${each.kind === "directory" ? "folder" :
   "file"} size="14" /><span class="mono clip"><${Path} text=${name} />${each.kind === "directory" ?

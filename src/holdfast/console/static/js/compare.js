@@ -1,10 +1,10 @@
 // Two moments beside each other: what changed at the left, how at the right.
 
 import { html, useRef, useState } from "../vendor/preact.js";
-import { namespaceOf } from "./api.js";
-import { LineText, countsOf, linesOf, more, running } from "./changes.js";
+import { NOTHING, namespaceOf } from "./api.js";
+import { LineText, countsOf, keyOf, linesOf, more, running } from "./changes.js";
 import { Runs } from "./details.js";
-import { Diff, StyleSwitch } from "./diff.js";
+import { Diff, StyleSwitch, calledIn } from "./diff.js";
 import {
   Button,
   Failed,
@@ -75,6 +75,7 @@ export const firstOf = (lines) =>
 
 export const lineHeight = () => (state.isPhone.value ? 40 : 30);
 
+/** @returns {[Set<string>, (key: string) => void]} */
 export function useFolds() {
   const [folds, setFolds] = useState(() => new Set());
   const fold = (key) => {
@@ -98,14 +99,18 @@ export function Beside({ change, from, to, isTurned, close }) {
 }
 
 export function Compare() {
-  const { namespace, id } = state.route.value;
+  const { namespace, id, query } = state.route.value;
   const [old, now] = id.split("...");
   const to = now === "now" ? undefined : now;
   const heading = useRef(null);
   const asked = namespaceOf(namespace);
   useTitle("Compare", heading);
   const ends = useAnswer(
-    () => Promise.all([asked.snapshot(old), to ? asked.snapshot(to) : null]),
+    () =>
+      Promise.all([
+        old === NOTHING ? NOTHING : asked.snapshot(old),
+        to ? asked.snapshot(to) : null,
+      ]),
     [namespace, id],
   );
   const answer = useAnswer(
@@ -113,7 +118,9 @@ export function Compare() {
     [namespace, id],
   );
   const [folds, fold] = useFolds();
-  const [chosen, choose] = useState(null);
+  const [picked, choose] = useState(undefined); // Until then, what the address says.
+  const named = answer.value?.changes.find((change) => calledIn(change) === query.get("sel"));
+  const chosen = picked === undefined ? named && keyOf(named) : picked;
   const back = () => state.go(state.to(["n", namespace, "timeline"], { sel: to ?? "now" }));
   useKeys(
     (key) => key === "Escape" && (state.isPhone.value && chosen ? choose(null) : back(), true),
@@ -127,7 +134,13 @@ export function Compare() {
   const counts = countsOf(page.changes, page.counts);
   const lines = linesOf(page.changes, counts, folds);
   const line =
-    lines.find((each) => each.key === chosen) ?? (state.isPhone.value ? null : firstOf(lines));
+    lines.find((each) => each.key === chosen) ??
+    // It may be folded away.
+    (chosen && picked === undefined
+      ? { key: chosen, change: named }
+      : state.isPhone.value
+        ? null
+        : firstOf(lines));
   const runs = running(page.changes);
   return html`<div class="compare">
     <header class="head"><h2 tabIndex="-1" ref=${heading}>What changed</h2><${Ends}
@@ -149,7 +162,9 @@ export function Compare() {
 /** Both ends of a comparison, or of a way back. */
 export function Ends({ old, now, words }) {
   const end = (row) =>
-    row
+    row === NOTHING
+      ? html`<span class="end"><strong>Nothing</strong> before the first</span>`
+      : row
       ? html`<span class="end"><strong>#${row.number} <${Name} text=${titleOf(row, state.findRow)} most="60"
         /></strong> <${Moment} at=${row.created_at} long /></span>`
       : html`<span class="end"><strong>Now</strong> ${words ?? ""}</span>`;

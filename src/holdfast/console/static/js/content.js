@@ -13,6 +13,7 @@ const FIRST_BYTES = 64 << 10;
 const FIRST_LINES = 200;
 const LOOKED_AT = 8000;
 
+/** @type {[string, number[]][]} */
 const KINDS = [
   ["an ELF program", [0x7f, 0x45, 0x4c, 0x46]],
   ["a ZIP archive", [0x50, 0x4b, 0x03, 0x04]],

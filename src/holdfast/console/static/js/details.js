@@ -2,7 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
 import * as acts from "./acts.js";
-import { namespaceOf } from "./api.js";
+import { NOTHING, namespaceOf } from "./api.js";
 import { Entry, LineText, countsOf, linesOf, more, running } from "./changes.js";
 import { Diff, StyleSwitch } from "./diff.js";
 import { Chips, actorOf, failed, pendingWords, titleOf, whyFailed } from "./graph.js";
@@ -94,10 +94,11 @@ function Moments({ row, find, entry, isPage }) {
       <strong>It is not whole.</strong> Something could not be captured: About says what.<//>`}
     <${Tabs} label="About this moment" name="tab" tabs=${tabs} tab=${tab} choose=${setTab} />
     <div role="tabpanel" id="tab-panel" aria-labelledby=${`tab-${tab}`} class="panel">
-      ${tab === "changes" && (row.parent ? html`<${Changes} from=${row.parent}
-        to=${row.snapshot_id} />` : html`<p class="quiet">${row.kind === "fork" ?
-        "It began with all that was there." : "The first that was kept."} ${many(row.entries,
-        "entry", "entries")}, ${bytes(row.size_bytes)}.</p>`)}
+      ${tab === "changes" && !row.parent && html`<p class="quiet">${row.kind === "fork" ?
+        "It began with all that was there." : "The first that was kept: all of it was new."}
+        ${" "}${many(row.entries, "entry", "entries")}, ${bytes(row.size_bytes)}.</p>`}
+      ${tab === "changes" && (row.parent || row.kind !== "fork") && html`<${Changes}
+        from=${row.parent ?? NOTHING} to=${row.snapshot_id} />`}
       ${tab === "files" && html`<${FilesThen} at=${row.snapshot_id} />`}
       ${tab === "sessions" && html`<${SessionsThen} at=${row.snapshot_id} />`}
       ${tab === "about" && html`<${About} row=${row} find=${find} />`}
@@ -208,13 +209,13 @@ export function Changes({ from, to, turn }) {
         <button type="button" class="change-line" aria-expanded=${isOpen ? "true" : "false"}
           onClick=${press}><${LineText} line=${line} /></button>
         ${isOpen && line.change && html`<div class="in-place"><${Diff} change=${line.change}
-          from=${from} to=${to} /></div>`}
+          from=${from} to=${to} isInPlace /></div>`}
       </div>`;
     })}
     ${all.length > lines.length && html`<div class="bar"><span>
       ${number(all.length - lines.length)} more lines</span>${all.length < 1000 && html`<${Button}
       onClick=${() => unfold(true)}>Show them<//>`}<a class="button" href=${state.to(["n",
-      namespace, "compare", `${from}...${to ?? NOW}`])}><span>All on a page</span></a></div>`}
+      namespace, "compare", `${from ?? NOTHING}...${to ?? NOW}`])}><span>All on a page</span></a></div>`}
   </div>`;
 }
 

@@ -4,7 +4,7 @@
 // numbers are drawn by the style sheet. Every large thing is gated before it is drawn.
 
 import { html, useEffect, useMemo, useState } from "../vendor/preact.js";
-import { namespaceOf } from "./api.js";
+import { NOTHING, namespaceOf } from "./api.js";
 import { colours } from "./colour.js";
 import {
   Button,
@@ -19,7 +19,7 @@ import {
   useKeys,
 } from "./parts.js";
 import * as state from "./state.js";
-import { bytes, marked, misleads, number, plain, turns } from "./text.js";
+import { bytes, misleads, number, plain, turns } from "./text.js";
 
 export const MOST_BYTES = 1 << 20; // The server compares no longer texts.
 export const MOST_ANYWAY = 8 << 20;
@@ -27,6 +27,7 @@ const MOST_LINES = 5000;
 const FIRST_LINES = 200;
 const MOST_LETTERS = 20000;
 const MOST_PLAIN = 1200; // Beyond, lines that cannot be seen are not there.
+const MOST_IN_PLACE = 400; // Among other things there is no second bar to scroll by.
 const LINE = 19;
 
 const COARSE = "Too different to compare line by line";
@@ -196,7 +197,7 @@ function Line({ line, side, paint }) {
     paint=${paint} />${"\n"}<//>`;
 }
 
-const NOTHING = { kind: " ", text: "", old: null, now: null, isFiller: true };
+const FILLER = { kind: " ", text: "", old: null, now: null, isFiller: true };
 
 /** Pairs lines for two columns. */
 function sideBySide(lines) {
@@ -212,7 +213,7 @@ function sideBySide(lines) {
     while (lines[at]?.kind === "-") gone.push(lines[at++]);
     while (lines[at]?.kind === "+") came.push(lines[at++]);
     for (let index = 0; index < Math.max(gone.length, came.length); index += 1)
-      rows.push([gone[index] ?? NOTHING, came[index] ?? NOTHING]);
+      rows.push([gone[index] ?? FILLER, came[index] ?? FILLER]);
   }
   return rows;
 }
@@ -247,15 +248,18 @@ function Lines({ lines, name, paint, side }) {
 /**
  * Shows lines, all of them or the first; with words marked and colours, once those are there.
  *
- * With a `side` they are no changes, but what one file says.
+ * With a `side` they are no changes, but what one file says. Of what has a page of its own there are
+ * the first lines; `page` says which comparison that is, and what is chosen there.
  */
-export function Shown({ diff, name, side }) {
+export function Shown({ diff, name, side, page }) {
+  const { namespace } = state.route.value;
   const [all, setAll] = useState(false);
   const [paint, painted] = useState(0);
-  const isMuch = diff.lines.length > MOST_LINES && !all;
+  const first = page ? MOST_IN_PLACE : FIRST_LINES;
+  const isMuch = diff.lines.length > (page ? MOST_IN_PLACE : MOST_LINES) && !all;
   const isCalm = state.ignoresSpace.value;
   const lines = useMemo(() => {
-    const some = isMuch ? diff.lines.slice(0, FIRST_LINES) : diff.lines;
+    const some = isMuch ? diff.lines.slice(0, first) : diff.lines;
     return isCalm ? withoutSpace(some) : some;
   }, [diff, isMuch, isCalm]);
   useEffect(() => {
@@ -280,8 +284,9 @@ export function Shown({ diff, name, side }) {
       ""}.</strong> They are shown as marks: it may read otherwise in an editor.<//>`}
     <${Lines} lines=${lines} name=${name} paint=${paint} side=${side} />
     ${isMuch && html`<div class="bar">
-      <span>The first ${FIRST_LINES} of ${number(diff.lines.length)} lines.</span><${Button}
-      onClick=${() => setAll(true)}>Show all<//></div>`}`;
+      <span>The first ${first} of ${number(diff.lines.length)} lines.</span>${page ? html`<a
+      class="button" href=${state.to(["n", namespace, "compare", page.way], { sel: page.sel })}><span>All
+      on a page</span></a>` : html`<${Button} onClick=${() => setAll(true)}>Show all<//>`}</div>`}`;
 }
 
 /** Two values as JSON, compared here: what a server has no text diff for. */
@@ -329,16 +334,20 @@ async function ask(namespace, change, { from, to, isTurned }, stop) {
       asked.state(change.name, { at }, stop).then((got) => got.state ?? got, missing),
   }[change.plane];
   if (!read) return { lines: [], said: "What it remembers is not shown here." };
-  const [old, now] = await Promise.all([read(from), read(to)]);
+  const [old, now] = await Promise.all([from === NOTHING ? undefined : read(from), read(to)]);
   return isTurned ? compareValues(now, old) : compareValues(old, now);
 }
+
+/** What a change is called in an address. */
+export const calledIn = ({ plane, name }) => `${plane}:${name}`;
 
 /**
  * What one change is: from one moment to another, `to` undefined for now.
  *
  * `isTurned` shows the way back: the server compares with what is there now in one direction alone.
+ * `isInPlace`, it stands among other things: there is as much of it as fits there.
  */
-export function Diff({ change, from, to, isTurned = false }) {
+export function Diff({ change, from, to, isTurned = false, isInPlace = false }) {
   const { namespace } = state.route.value;
   const most = Math.max(change.old_bytes ?? 0, change.new_bytes ?? 0);
   const [anyway, setAnyway] = useState(false);
@@ -362,10 +371,12 @@ export function Diff({ change, from, to, isTurned = false }) {
   if (!diff.lines.length)
     return html`<p
       class="quiet pad">The content is the same: its mode or its times changed, or it is empty.</p>`;
-  return html`<${Shown} diff=${diff} name=${change.name} />`;
+  const page = isInPlace ? { way: `${from ?? NOTHING}...${to ?? "now"}`, sel: calledIn(change) } : null;
+  return html`<${Shown} diff=${diff} name=${change.name} page=${page} />`;
 }
 
 export const MOST_PICTURE = 10 << 20;
+/** @type {[string, number[]][]} */
 const MAGIC = [
   ["image/png", [0x89, 0x50, 0x4e, 0x47]],
   ["image/jpeg", [0xff, 0xd8, 0xff]],

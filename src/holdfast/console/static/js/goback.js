@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "../vendor/preact.js";
 import { restored } from "./acts.js";
 import { namespaceOf } from "./api.js";
-import { countsOf, keyOf, linesOf, lineName, running } from "./changes.js";
+import { Sums, countsOf, keyOf, linesOf, lineName, newChanges, running } from "./changes.js";
 import { Beside, Ends, List, firstOf, lineHeight, useFolds } from "./compare.js";
 import { titleOf } from "./graph.js";
 import {
@@ -100,14 +100,6 @@ function sumsOf(changes, off, counts) {
   }
   return sums;
 }
-
-/** Those of `others` that are not among some changes, or not as they were. */
-export const newChanges = (some, others) => {
-  const mark = (change) =>
-    `${keyOf(change)}\0${change.change}\0${change.old_bytes}\0${change.new_bytes}`;
-  const known = new Set(some.map(mark));
-  return others.filter((change) => !known.has(mark(change)));
-};
 
 const sumOf = (counts) => Object.values(counts ?? {}).reduce((sum, each) => sum + total(each), 0);
 
@@ -336,10 +328,6 @@ function Preview({ seen, kept, again, cancel, only }) {
 }
 
 const id = (snapshot) => snapshot.snapshot_id;
-
-export const Sums = ({ sums }) => html`<p class="sums" role="status"><span><b class="added">
-  ${number(sums.added)}</b> come back</span> <span><b class="changed">${number(sums.changed)}
-  </b> change</span> <span><b class="removed">${number(sums.removed)}</b> go away</span></p>`;
 
 /** A restore whose answer did not come: what is there now says whether it was done. */
 export const Unheard = ({ failure }) =>

@@ -46,7 +46,7 @@ export function Health() {
   return html`<${Part} title="Health"
     words="How often sessions are rolled back, for each that was active. A good agent seldom is."
     acts=${html`<form class="inline" onSubmit=${(event) => (event.preventDefault(),
-      setOnly(new FormData(event.currentTarget).get("agent")))}><label><span
+      setOnly(String(new FormData(event.currentTarget).get("agent"))))}><label><span
       class="hidden">Only this agent</span><input name="agent" placeholder="Only this agent"
       autocomplete="off" spellcheck=${false} maxlength="128" /></label></form>
       <span class="switch" role="group" aria-label="By">${["hour", "day"].map((each) => html`<button
@@ -173,7 +173,7 @@ export function Storage() {
 
 function Days({ days, isWhole, quota }) {
   if (!days.length)
-    return html`<p class="quiet nothing">Nothing was noted yet: how much there is is noted once a day, and kept for 90 days.</p>`;
+    return html`<p class="quiet nothing">Nothing was noted yet: once a day it is noted how much there is, and kept for 90 days.</p>`;
   const sizeOf = (each) => (isWhole ? (each.stored_bytes ?? each.size_bytes) : each.size_bytes);
   const points = days.map((each) => ({
     value: sizeOf(each),

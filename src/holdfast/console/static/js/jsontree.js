@@ -104,7 +104,7 @@ function brief(value, room, depth = 0) {
   for (const name of isList ? value.keys() : Object.keys(value)) {
     if (length >= room) return isList ? `[${parts.join(", ")}, …]` : `{${parts.join(", ")}, …}`;
     const inner = brief(value[name], room - length, depth + 1);
-    parts.push(isList ? inner : `${JSON.stringify(name.slice(0, room))}: ${inner}`);
+    parts.push(isList ? inner : `${JSON.stringify(String(name).slice(0, room))}: ${inner}`);
     length += parts.at(-1).length + 2;
   }
   return isList ? `[${parts.join(", ")}]` : `{${parts.join(", ")}}`;

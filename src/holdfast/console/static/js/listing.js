@@ -16,7 +16,9 @@ const AFTER_MS = 120; // Among 100,000 names the server looks for 300 ms: 500 is
  * list is the same and may have other items: those that are there stay until the new ones came.
  */
 export function usePages(ask, { deps, turn }) {
-  const [got, put] = useState({ items: [], hasMore: false, loading: true });
+  /** @type {{ items: any[], hasMore: boolean, loading: boolean, failure?: any }} */
+  const nothing = { items: [], hasMore: false, loading: true };
+  const [got, put] = useState(nothing);
   const [tries, again] = useState(0);
   const of = useRef(null);
   const stop = useRef(null);
@@ -45,7 +47,7 @@ export function usePages(ask, { deps, turn }) {
   };
   useEffect(() => {
     const isSame = of.current === key;
-    if (!isSame) put({ items: [], hasMore: false, loading: true });
+    if (!isSame) put(nothing);
     load([], isSame ? Math.min(MOST_AGAIN, got.items.length) : 1);
     return () => stop.current?.abort();
   }, [key, turn, tries]);
@@ -117,7 +119,8 @@ export function Links({ pages, count, draw, label, here = -1, empty }) {
   useKeys((key, event) => {
     const isArrow = key.startsWith("Arrow");
     if (!(key in keys) || !count || (isArrow && !box.current.contains(event.target))) return false;
-    const now = Number(document.activeElement?.dataset?.at ?? at ?? here);
+    const focused = /** @type {HTMLElement} */ (document.activeElement);
+    const now = Number(focused?.dataset?.at ?? at ?? here);
     return reach(now + keys[key]);
   });
   return html`<div class="links">

@@ -1,6 +1,6 @@
 // Starts the console: who is signed in, which screen, and the frame around it.
 
-import { computed, html, render, useEffect, useState, signal } from "../vendor/preact.js";
+import { computed, html, render, useEffect, useRef, useState, signal } from "../vendor/preact.js";
 import { Button, Icon, Mark, Name, Said, Waiting, useKeys } from "./parts.js";
 import * as state from "./state.js";
 import { bytes, many, plain, time } from "./text.js";
@@ -89,15 +89,17 @@ const OPERATIONS = [
 
 /** What of that is for agents' keys: it is of one namespace, and an operator's does not open it. */
 const OF_AGENTS = ["schedules", "git"];
+/** What is of one namespace: it begins with the one that somebody comes from. */
+const OF_ONE = [...OF_AGENTS, "retention", "deleted"];
 
 function RailOperations({ close }) {
   const { screen, part, namespace, query } = state.route.value;
-  const there = namespace ?? query.get("in") ?? state.session.value?.only;
+  const there = namespace ?? query.get("in") ?? query.get("from") ?? state.session.value?.only;
   const listed = OPERATIONS.filter(([place]) => state.isOperator.value || OF_AGENTS.includes(place));
   if (!state.isOperator.value && !there) return null;
   return html`<div class="rail-operations"><h2>Operations</h2><ul>${listed.map(([place, words,
     icon]) => html`<li key=${place}><a href=${state.to(["operations", place],
-    { in: OF_AGENTS.includes(place) && there })} onClick=${close} title=${words} aria-current=${screen === "operations" && part === place ? "page" : undefined}
+    { [OF_ONE.includes(place) ? "in" : "from"]: there })} onClick=${close} title=${words} aria-current=${screen === "operations" && part === place ? "page" : undefined}
     ><${Icon} name=${icon} size="14" /><span class="full">${words}</span></a></li>`)}</ul></div>`;
 }
 
@@ -132,11 +134,11 @@ function Rail({ isOpen, close }) {
         onClick=${close}>All ${all.length.toLocaleString("en")}</a></p>`}
     </div>
     <${RailOperations} close=${close} />
-    <${Foot} />
+    <${Foot} close=${close} />
   </nav>`;
 }
 
-function Foot() {
+function Foot({ close }) {
   const { state: how, heard } = state.link.value;
   const workspace = state.session.value?.workspace ?? "";
   const words =
@@ -150,6 +152,8 @@ function Foot() {
   return html`<div class="foot">
     <span class=${`link ${how}`} role="status" title=${workspace}><span class="pulse"
       aria-hidden="true"></span><span class="full">${words}</span></span>
+    <${Button} class="help" tone="bare" label="Keys"
+      onClick=${() => (close(), later("acts")?.ask("keys"))}>?<//>
     <${Button} icon="out" tone="bare" label="Sign out"
       onClick=${() => later("acts")?.ask("signout")} />
   </div>`;
@@ -200,6 +204,27 @@ function Top({ openMenu }) {
         onClick=${() => acts?.ask("keep")}>Keep this moment<//>`
     }
   </header>`;
+}
+
+const BACK_MS = 6000;
+
+/** Says that the server is away, wherever one is, and for a moment that it is back. */
+function Reached() {
+  const isAway = state.isAway.value;
+  const { heard } = state.link.value;
+  const wasAway = useRef(false);
+  const [isBack, setBack] = useState(false);
+  useEffect(() => {
+    setBack(wasAway.current && !isAway);
+    wasAway.current = isAway;
+    const timer = setTimeout(() => setBack(false), BACK_MS);
+    return () => clearTimeout(timer);
+  }, [isAway]);
+  // It is there before it says anything: a reader is told of what changes in it.
+  return html`<div class="reached" role="status">${isAway ? html`<p class="bar bad"><${Icon}
+    name="away" /><span><strong>The server cannot be reached.</strong> What you see is how it was${heard ?
+    ` at ${time(heard)}` : ""}; it is asked again and again.</span></p>` : isBack && html`<p
+    class="bar back"><${Icon} name="check" /><span>The server is back.</span></p>`}</div>`;
 }
 
 function Toasts() {
@@ -326,6 +351,7 @@ function Frame() {
     <${Rail} isOpen=${menu} close=${() => setMenu(false)} />
     ${menu && html`<div class="veil" onClick=${() => setMenu(false)}></div>`}
     ${!WITHOUT_TOP.includes(screen) && html`<${Top} openMenu=${() => setMenu(!menu)} />`}
+    <${Reached} />
     <main id="main" tabIndex="-1"><${Screen} /></main>
     ${acts && html`<${acts.Asked} />`}
     <${Toasts} />
@@ -349,7 +375,8 @@ function App() {
 
 // One handler for all links of ours: what is not a plain click stays the browser's.
 document.addEventListener("click", (event) => {
-  const link = event.target.closest?.("a[href]");
+  const from = /** @type {Element} */ (event.target);
+  const link = /** @type {HTMLAnchorElement} */ (from.closest?.("a[href]"));
   if (
     !link ||
     event.defaultPrevented ||

@@ -1,6 +1,7 @@
 // All namespaces at a glance, and the way into one by its name.
 
 import { html, useMemo, useRef, useState } from "../vendor/preact.js";
+import { Actor } from "./actors.js";
 import {
   Button,
   Chip,
@@ -15,7 +16,7 @@ import {
 } from "./parts.js";
 import { KeyForm } from "./signin.js";
 import * as state from "./state.js";
-import { bytes, many, number, plain } from "./text.js";
+import { bytes, many, number } from "./text.js";
 
 const SHOWN = 500;
 const LEVELS = { elevated: "warn", warning: "warn", critical: "failed" };
@@ -23,7 +24,7 @@ const LEVELS = { elevated: "warn", warning: "warn", critical: "failed" };
 export function Namespaces() {
   const heading = useRef(null);
   const [filter, setFilter] = useState("");
-  const [order, setOrder] = useState(["name", 1]);
+  const [order, setOrder] = useState(/** @type {[string, number]} */ (["name", 1]));
   useTitle("Namespaces", heading);
   const known = state.overview.value;
   const { query } = state.route.value;
@@ -59,6 +60,7 @@ export function Namespaces() {
   </div>`;
 }
 
+/** @type {[string, string, (row: any) => any][]} */
 const COLUMNS = [
   ["name", "Name", (row) => row.name],
   ["now", "Now", (row) => (row.running_tasks ?? 0) * 2 + (row.dirty ? 1 : 0)],
@@ -128,7 +130,7 @@ function Cell({ row, name }) {
       row.latest &&
       html`<span class="cell"><${Moment} at=${row.latest.created_at} short /><span
         class="clip quiet"><bdi><${Said} text=${row.latest.label ?? row.latest.kind} /></bdi></span>
-        <span class="clip dim"><bdi><${Said} text=${row.latest.actor ?? ""} /></bdi></span></span>`
+        <span class="clip dim"><${Actor} id=${row.latest.actor} most="40" /></span></span>`
     );
   if (name === "entries")
     return html`${number(row.entries ?? 0)} <span class="dim">${bytes(row.size_bytes)}</span>`;

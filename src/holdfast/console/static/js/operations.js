@@ -38,15 +38,15 @@ export const Table = ({ label, head, rows, empty }) =>
         data-title=${head[index]}>${cell}<//>`)}</tr>`)}</tbody></table></div>`;
 
 /** Spans of time that have a name, in seconds. */
-export const SPANS = [
+export const SPANS = /** @type {[number, string][]} */ ([
   [86400, "day"],
   [3600, "hour"],
   [60, "minute"],
   [1, "second"],
-];
+]);
 
 export const spell = (seconds) => {
-  const [size, unit] = SPANS.find(([each]) => seconds % each === 0 && seconds >= each) ?? [1, "second"];
+  const [size, unit] = SPANS.find(([each]) => seconds % each === 0 && seconds >= each) ?? SPANS.at(-1);
   return many(seconds / size, unit);
 };
 
@@ -56,7 +56,7 @@ const MOST_NAMES = 500;
 export function useNamespace() {
   const { part, query } = state.route.value;
   const names = (state.overview.value?.namespaces ?? []).map((each) => each.name);
-  const chosen = query.get("in") ?? names[0] ?? state.session.value?.only ?? null;
+  const chosen = query.get("in") ?? state.session.value?.only ?? names[0] ?? null;
   const choose = (name) =>
     state.go(state.to(["operations", part], { in: name }), { replace: true });
   return { chosen, names, choose };

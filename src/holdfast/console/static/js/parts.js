@@ -159,7 +159,7 @@ export function Popover({ title, close, children, wide }) {
   const box = useRef(null);
   // At once: what is typed next belongs here.
   useLayoutEffect(() => {
-    const before = document.activeElement;
+    const before = /** @type {HTMLElement} */ (document.activeElement);
     if (before?.matches?.("button") && innerWidth > 760)
       hang(box.current, before.getBoundingClientRect());
     const first =
@@ -249,9 +249,14 @@ const UNREACHED = [0, 502, 503, 504];
  * Asked by `refresh`, because `turn` changed, or every so many milliseconds while somebody looks,
  * what was answered stays until the next answer, and beside its failure. `again` begins anew. What
  * failed since the server was not there is asked by itself once it is.
+ *
+ * @param {(stop: AbortSignal) => any} ask
+ * @param {unknown[]} deps
+ * @param {{ turn?: unknown, everyMs?: number }} [how]
+ * @returns {{ value?: any, failure?: any, refresh: () => void, again: () => void }}
  */
 export function useAnswer(ask, deps, { turn, everyMs } = {}) {
-  const [got, put] = useState({});
+  const [got, put] = useState(/** @type {{ value?: any, failure?: any }} */ ({}));
   const [tries, setTries] = useState(0);
   const last = useRef(deps);
   useEffect(() => {

@@ -3,9 +3,14 @@
 
 import { to } from "./state.js";
 
+/** @typedef {{ path: string, bytes?: string }} Place */
+
 const lastSlash = (text) => text.lastIndexOf("/");
 
-/** What `parts` of a place there are, from the first folder to itself; none for the root. */
+/**
+ * What `parts` of a place there are, from the first folder to itself; none for the root.
+ * @param {Place} place
+ */
 export function partsOf({ path, bytes }) {
   const names = path ? path.split("/") : [];
   const raw = bytes ? atob(bytes).split("/") : null;
@@ -27,11 +32,18 @@ export const placeOf = ({ path, path_b64: bytes }) => ({ path, bytes: bytes ?? u
 
 export const samePlace = (one, other) => one.path === other.path && one.bytes === other.bytes;
 
-/** How a restore and a history call a file. */
+/**
+ * How a restore and a history call a file.
+ * @param {Place} place
+ */
 export const nameOf = ({ path, bytes }) =>
   bytes ? { plane: "files", name_b64: bytes } : { plane: "files", name: path };
 
-/** The place that a restore and a history call so. */
+/**
+ * The place that a restore and a history call so.
+ * @param {{ name?: string, name_b64?: string }} name
+ * @returns {Place}
+ */
 export const placeNamed = ({ name, name_b64: bytes }) =>
   bytes === undefined
     ? { path: name ?? "" }
@@ -40,7 +52,12 @@ export const placeNamed = ({ name, name_b64: bytes }) =>
         bytes,
       };
 
-/** The address of a file, or with `isFolder` of what lies in a folder. */
+/**
+ * The address of a file, or with `isFolder` of what lies in a folder.
+ * @param {string} namespace
+ * @param {Place} place
+ * @param {{ isFolder?: boolean, [name: string]: any }} [how]
+ */
 export const filesAt = (namespace, { path, bytes }, { isFolder = false, ...query } = {}) =>
   to(["n", namespace, "files"], {
     path: isFolder && path ? `${path}/` : path,
@@ -48,7 +65,11 @@ export const filesAt = (namespace, { path, bytes }, { isFolder = false, ...query
     ...query,
   });
 
-/** What an address says: which place, and whether it is a folder. */
+/**
+ * What an address says: which place, and whether it is a folder.
+ * @param {URLSearchParams} query
+ * @returns {{ isFolder: boolean, place: Place }}
+ */
 export function readPlace(query) {
   const asked = query.get("path") ?? "";
   const isFolder = asked === "" || asked.endsWith("/");

@@ -1,6 +1,7 @@
 // One session: its versions with why, its state, and what was said.
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { Actor } from "./actors.js";
 import { namespaceOf } from "./api.js";
 import { MOST_SAID, Turns } from "./conversation.js";
 import { Patch, Tree } from "./jsontree.js";
@@ -143,9 +144,10 @@ export function Session() {
 /** Shows a part of the page on a phone, and puts the focus there wherever it is. */
 function show(setPane, name) {
   setPane(name);
-  requestAnimationFrame(() =>
-    document.querySelector(`.third.${name} :is(button, a, [tabindex="0"])`)?.focus(),
-  );
+  requestAnimationFrame(() => {
+    const first = document.querySelector(`.third.${name} :is(button, a, [tabindex="0"])`);
+    /** @type {HTMLElement} */ (first)?.focus();
+  });
 }
 
 /** The way to the moment of the whole namespace that was the last when a version was made. */
@@ -227,7 +229,7 @@ function Version({ each, isChosen, isTrue, isNow }) {
         keep=${"\n"} />${each.reasoning.length > MOST_SAID ? "…" : ""}</span>`}
       <span class="version-line">${isNow && html`<${Chip} tone="live">now<//>`}${!isTrue &&
         html`<${Chip}>taken back<//>`}<span class="dim">${many(each.turn_count, "turn")}</span>
-        ${each.updated_by && html`<span class="dim clip"><${Name} text=${each.updated_by} most="32"
+        ${each.updated_by && html`<span class="dim clip"><${Actor} id=${each.updated_by} most="32"
         /></span>`}</span>
     </a></li>`;
 }

@@ -87,9 +87,11 @@ export function Sessions() {
   useKeys((key) => {
     if (key === "/") return (search.current?.focus(), true);
     const step = { j: 1, ArrowDown: 1, k: -1, ArrowUp: -1 }[key];
-    const links = step ? [...document.querySelectorAll("a.session-row")] : [];
+    /** @type {NodeListOf<HTMLElement>} */
+    const all = document.querySelectorAll("a.session-row");
+    const links = step ? [...all] : [];
     if (!links.length) return false;
-    const at = links.indexOf(document.activeElement);
+    const at = links.indexOf(/** @type {HTMLElement} */ (document.activeElement));
     links[at < 0 ? 0 : Math.max(0, Math.min(links.length - 1, at + step))].focus();
     return true;
   });

@@ -180,7 +180,11 @@ export const toasts = signal([]);
 export const spoken = signal("");
 let counter = 0;
 
-/** Says something; what it offers to do `after` a snapshot goes once somebody goes back from there. */
+/**
+ * Says something; what it offers to do `after` a snapshot goes once somebody goes back from there.
+ * @param {string} text
+ * @param {{ act?: () => void, act_label?: string, after?: any, seconds?: number, bad?: boolean }} [how]
+ */
 export function toast(text, { act, act_label: label, after, seconds = 8, bad = false } = {}) {
   const id = (counter += 1);
   toasts.value = [...toasts.value.slice(-2), { id, text, act, label, after, bad, seconds }];

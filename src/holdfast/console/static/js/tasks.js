@@ -1,6 +1,7 @@
 // The tasks of a namespace, newest first: how each ended, what changed meanwhile, and its undo.
 
 import { html, useEffect, useRef, useState } from "../vendor/preact.js";
+import { Actor } from "./actors.js";
 import { namespaceOf } from "./api.js";
 import { Changes } from "./details.js";
 import { Tree } from "./jsontree.js";
@@ -86,7 +87,7 @@ export function Tasks() {
     return html`<a class=${`change-line ${isHere ? "here" : ""}`} ...${mark} aria-current=${isHere ?
       "true" : undefined} href=${tasksAt(namespace, { status, sel: task.task_id })}><${State}
       status=${task.status} /><span class="clip"><${Name} text=${task.name} /></span><span
-      class="size by"><${Name} text=${task.actor ?? ""} most="24" /></span><span
+      class="size by"><${Actor} id=${task.actor} most="24" /></span><span
       class="when">${lasted(task)}</span><span class="when long"><${Moment} at=${task.started_at}
       short /></span></a>`;
   };
@@ -133,8 +134,7 @@ function Task({ id, listed, close }) {
       <h2><bdi><${Said} text=${task.name} /></bdi> <span class="chips"><${State}
         status=${task.status} /></span></h2>
       <p class="facts"><span><${Moment} at=${task.started_at} long /></span><span>${task.ended_at ?
-        "took" : "for"} ${lasted(task)}</span>${task.actor && html`<${Name} text=${task.actor}
-        most="40" />`}<${Copied} text=${task.task_id} /></p>
+        "took" : "for"} ${lasted(task)}</span><${Actor} id=${task.actor} most="40" /><${Copied} text=${task.task_id} /></p>
       <${Acts} task=${task} />
     </header>
     ${task.reason && html`<${Note} tone=${isBad ? "bad" : ""} icon=${isBad ? "cross" : "check"}>

@@ -122,6 +122,7 @@ const brief = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short" 
 const dated = new Intl.DateTimeFormat("en-GB", { day: "numeric", month: "short", year: "numeric" });
 
 const midnight = (date) => new Date(date.getFullYear(), date.getMonth(), date.getDate());
+const daysBetween = (one, other) => Math.round((other.getTime() - one.getTime()) / 86400000);
 
 export const time = (instant) => clock.format(new Date(instant));
 
@@ -132,7 +133,7 @@ export function day(instant, now = new Date()) {
   const date = midnight(new Date(instant));
   const today = midnight(now);
   const key = `${date.getTime()} ${today.getTime()}`;
-  if (!days.has(key)) days.set(key, dayNamed(date, Math.round((today - date) / 86400000)));
+  if (!days.has(key)) days.set(key, dayNamed(date, daysBetween(date, today)));
   return days.get(key);
 }
 
@@ -147,7 +148,7 @@ export const moment = (instant) => `${day(instant)} ${time(instant)}`;
 /** The same in a narrow column: `13 Nov 15:22`, and of other years the day alone. */
 export function shortly(instant, now = new Date()) {
   const date = new Date(instant);
-  const ago = Math.round((midnight(now) - midnight(date)) / 86400000);
+  const ago = daysBetween(midnight(date), midnight(now));
   if (ago === 0 || ago === 1) return moment(instant);
   return date.getFullYear() === now.getFullYear()
     ? `${brief.format(date)} ${time(instant)}`
@@ -160,7 +161,7 @@ export const exact = (instant) =>
     "").replace("Z", " UTC")}`;
 
 export function since(instant, now = Date.now()) {
-  const seconds = Math.max(0, Math.round((now - new Date(instant)) / 1000));
+  const seconds = Math.max(0, Math.round((now - new Date(instant).getTime()) / 1000));
   if (seconds < 60) return `${seconds} s`;
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min`;
   return seconds < 86400

@@ -133,10 +133,10 @@ function dayOf(row) {
 }
 
 /** All that follows from the rows alone: a choice or a scroll does not work it out again. */
-function arrange(rows, { isFound, ...how }) {
+function arrange(rows, { isFound, position, all, isWhole }) {
   const entries = isFound
     ? rows.map((row) => ({ row, lane: 0, isTrue: true, shape: shapeOf(row) }))
-    : layOut(rows, how);
+    : layOut(rows, { position, all, isWhole });
   const counts = new Map();
   for (const entry of entries) {
     entry.day = dayOf(entry.row);
@@ -253,7 +253,7 @@ export function Timeline({ Details }) {
   };
 
   // What was at the top of the window stays there when rows come in above it.
-  const anchor = useRef({ id: null, offset: 0 });
+  const anchor = useRef(/** @type {{ id: string, offset?: number, top?: number }} */ ({ id: null }));
   const note = () => {
     const box = list.current;
     if (!box) return; // It scrolled as it left.
@@ -313,6 +313,11 @@ export function Timeline({ Details }) {
     if (at >= 0) reveal(at);
     if (document.activeElement === document.body || document.activeElement === heading.current)
       list.current.focus({ preventScroll: true });
+  }, [isRead, namespace]);
+  useEffect(() => {
+    // Who comes to their directory comes with what they just did in it.
+    if (isRead && known.directory && known.dirty && !chosenId.value && !state.isPhone.value)
+      choose(NOW);
   }, [isRead, namespace]);
   const move = (step) => {
     const now = options.findIndex((place) => place.id === asked);

@@ -3,9 +3,9 @@
 import { html, useMemo, useRef, useState } from "../vendor/preact.js";
 import { takenBack } from "./acts.js";
 import { namespaceOf } from "./api.js";
-import { countsOf, linesOf } from "./changes.js";
+import { Sums, countsOf, differs, linesOf, summed } from "./changes.js";
 import { Beside, List, firstOf, lineHeight, useFolds } from "./compare.js";
-import { Sums, Unheard, newChanges } from "./goback.js";
+import { Unheard } from "./goback.js";
 import {
   Button,
   Failed,
@@ -130,12 +130,11 @@ function Preview({ head, task, dry, keeps, kept, cancel, again }) {
   const lines = useMemo(() => linesOf(changes, counts, folds), [changes, counts, folds]);
   const line =
     lines.find((each) => each.key === chosen) ?? (state.isPhone.value ? null : firstOf(lines));
-  const sums = { added: 0, changed: 0, removed: 0 };
-  for (const count of Object.values(counts))
-    for (const word of Object.keys(sums)) sums[word] += count[word] ?? 0;
+  const sums = summed(counts);
   const why = state.away();
   const isNothing = total(sums) === 0;
-  const go = async () => {
+  /** Takes it back, if nobody wrote since it was looked at; `anyway`, whatever they wrote. */
+  const go = async (anyway = false) => {
     if (busy || why || isNothing) return;
     setBusy(true);
     setWrong(null);
@@ -144,14 +143,12 @@ function Preview({ head, task, dry, keeps, kept, cancel, again }) {
     let isSent = false;
     try {
       // Somebody may have written since it was looked at: look once more.
-      const now = await asked.undo({ ...wanted, dry_run: true, limit: LISTED });
-      const fresh = newChanges(changes, now.changes);
-      if (fresh.length || now.changes.length !== changes.length)
-        return again({ count: Math.max(1, fresh.length) });
+      const now = anyway ? dry : await asked.undo({ ...wanted, dry_run: true, limit: LISTED });
+      if (differs(dry, now)) return again({ isOld: true });
       isSent = true;
       const done = await asked.undo(wanted);
       await state.refresh();
-      return takenBack(namespace, done);
+      return takenBack(namespace, done, anyway);
     } catch (failure) {
       setBusy(false);
       if (REFUSED.has(failure.code)) return again(null);
@@ -174,8 +171,11 @@ function Preview({ head, task, dry, keeps, kept, cancel, again }) {
       <strong>Nothing was changed.</strong> <${Said} text=${wrong.message} /> ${wrong.requestId && html`<span class="mono">
       ${wrong.requestId}</span>`}<//>`}
     <${Unheard} failure=${kept?.unheard} />
-    ${kept?.count && html`<${Note} tone="warn" icon="warn" role="alert"><strong>Something changed
-      since you looked.</strong> Look again, then undo.<//>`}
+    ${kept?.isOld && html`<${Note} tone="warn" icon="warn" role="alert"><strong>Something changed
+      since you looked.</strong> Look again, then undo.
+      <p>If it keeps changing, undo whatever comes: what is there then becomes a snapshot first.</p>
+      <p class="act"><${Button} icon="back" why=${why} busy=${busy} onClick=${() => go(true)}>Undo all
+      the same<//></p><//>`}
     ${dry.left?.length > 0 && html`<${Note} tone="warn" icon="warn"><strong>${many(dry.left.length,
       "thing")} ${dry.left.length === 1 ? "stays" : "stay"} as others made ${dry.left.length === 1 ?
       "it" : "them"}:</strong> <${Things} names=${dry.left} /><//>`}
@@ -197,6 +197,6 @@ function Preview({ head, task, dry, keeps, kept, cancel, again }) {
     </div>
     <footer class="confirm"><${Sums} sums=${sums} /><${Button} tone="bare" kbd="Esc"
       onClick=${cancel}>Cancel<//><${Button} tone="primary" icon="back" kbd="Ctrl ↵" why=${why}
-      busy=${busy} onClick=${go}>${busy ? "Undoing…" : "Undo this task"}<//></footer>
+      busy=${busy} onClick=${() => go()}>${busy ? "Undoing…" : "Undo this task"}<//></footer>
   </div>`;
 }

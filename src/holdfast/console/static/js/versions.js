@@ -137,6 +137,6 @@ function Opened({ step, steps, name, path, isFolder, isNow }) {
       ${!id ? "It is in no snapshot yet." : step.change === "added" ?
       "It was there from the first snapshot on." : "What was before it is no longer kept."}</p>` : html`<div class="in-place">
       <${Diff} key=${`${from} ${id}`} change=${change} from=${isTurned ? id : from}
-      to=${isTurned ? undefined : id} isTurned=${isTurned} /></div>`}
+      to=${isTurned ? undefined : id} isTurned=${isTurned} isInPlace /></div>`}
   </div>`;
 }
