@@ -51,7 +51,7 @@ class Amending:
         ):
             return False
         if data is not None and len(data) < old.size <= REWRITE_BYTES:
-            return self._shorten(step, new, row, fd, data, done)
+            return self._shorten(step, row, fd, data, done)
         patches, name = self._patches(old, new, data), split_key(step.key)[1]
         # Who writes to it goes on with the old one, too.
         if patches is None or self._expected.has_writer(name, fd):
@@ -73,11 +73,12 @@ class Amending:
             os.close(file)
         return True
 
-    def _shorten(
-        self, step: Step, new: Inline | Blob, row: Row, fd: int, data: bytes, done: list[Step]
-    ) -> bool:
+    def _shorten(self, step: Step, row: Row, fd: int, data: bytes, done: list[Step]) -> bool:
         """Cuts a small file, if nobody else has it open at all; says whether it did."""
-        if _mode_of(new) != row.mode & 0o7777 or has_hole(data):
+        new = step.new
+        if not isinstance(new, Inline | Blob) or _mode_of(new) != row.mode & 0o7777:
+            return False
+        if has_hole(data):
             return False
         file = _open(step.key, fd)
         if file is None:

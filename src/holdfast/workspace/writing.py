@@ -10,15 +10,16 @@ links are put, modes are set. Four promises:
 2. Nothing is overwritten unseen. Before each step the thing in its place has to be as the index
    knows it; if it is not, `Drifted` is raised and the caller takes back what was done.
 3. What a crash leaves half-done, the caller's journal puts right. Small files are rewritten where
-   they are, with one call, or cut while nobody can open them, and large ones are patched; all else is written beside its place and
-   renamed over it, and so is everything that programs run from or that has several names.
+   they are, with one call, or cut while nobody can open them, and large ones are patched
+   (`amending.py`); all else is written beside its place and renamed over it, and so is everything
+   that programs run from or that has several names.
 4. No bit of privilege comes back: modes carry permissions and the sticky bit alone.
 """
 
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from typing import Final, TypeVar

@@ -138,7 +138,8 @@ def _open_empty(target: Path) -> int:
     except OSError as exc:
         message = f"{target} cannot be made: {exc.strerror or exc}"
         raise Unavailable(message).with_hint(_ELSEWHERE) from exc
-    names = [os.fsencode(name) for name in os.listdir(fd)]
+    with os.scandir(fd) as entries:
+        names = [os.fsencode(entry.name) for entry in entries]
     if not names:
         return fd
     os.close(fd)
