@@ -14,8 +14,10 @@ What patterns mean is in `patterns.py`.
 
 import hashlib
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Final
 
+from holdfast.workspace.automaton import Automaton
 from holdfast.workspace.patterns import BadPattern, Patterns
 
 IGNORE_FILE: Final = b".holdfastignore"
@@ -25,6 +27,9 @@ MAX_RULES_BYTES: Final = 1 << 18
 
 MAX_PATTERNS: Final = 1000
 """More than anybody writes: what all of them take is bounded by `MAX_RULES_BYTES`."""
+
+READ: Final = 4
+"""Files that are kept read: each may take 20 MiB, and most take some kilobytes."""
 
 MAX_NAMED: Final = 20
 """Lines that are named one by one because they mean nothing."""
@@ -53,7 +58,7 @@ class Rules:
         self._including = including
         self._leading = frozenset(folder[:-1] for path in including for folder in _folders(path))
         read = [_read(text) for text in self.texts if text.strip()]
-        self._tests = [patterns.automaton() for patterns, _ in read]
+        self._tests = [excludes for excludes, _ in read]
         self.missing: Final = unread
         self.unread: Final = (*unread, *(line for _, unread in read for line in unread))
         """What leaves nothing out since it cannot be read, a sentence for each; `missing` is what
@@ -102,8 +107,12 @@ def _folders(path: bytes) -> Iterator[bytes]:
         at = path.find(b"/", at + 1)
 
 
-def _read(text: bytes) -> tuple[Patterns, list[str]]:
-    """Returns the lines that mean something, and what does not."""
+@lru_cache(maxsize=READ)
+def _read(text: bytes) -> tuple[Automaton[str], tuple[str, ...]]:
+    """Returns what says which paths the lines leave out, and what means nothing.
+
+    The same for who asks again: rules are made several times in one look at a directory.
+    """
     patterns, count, bad, last = Patterns(), 0, list[str](), 0
     over = f"{MAX_RULES_BYTES:,} bytes" if len(text) > MAX_RULES_BYTES else ""
     whole = text[:MAX_RULES_BYTES].rpartition(b"\n")[0] if over else text
@@ -126,7 +135,7 @@ def _read(text: bytes) -> tuple[Patterns, list[str]]:
         unread.append(f"{_FILE} has {len(bad) - MAX_NAMED:,} more lines that leave nothing out")
     if over:
         unread.append(f"{_FILE} leaves nothing out after line {last}: {over} are the most")
-    return patterns, unread
+    return patterns.automaton(), tuple(unread)
 
 
 def _without_blanks(line: str) -> str:

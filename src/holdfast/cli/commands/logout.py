@@ -28,13 +28,14 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, console: Console) -> int:
     """Forgets them; returns the exit code."""
     url = (arguments.url or client_settings(console.environ).url).rstrip("/")
-    with alone(console.environ):
-        kept = read_all(console.environ)
-        gone = kept.servers.pop(url, None)
-        ids = [gone[name] for name in ("key_id", "admin_key_id") if gone and name in gone]
-        if gone is not None:
+    gone = None
+    if url in read_all(console.environ).servers:
+        with alone(console.environ):
+            kept = read_all(console.environ)
+            gone = kept.servers.pop(url, None)
             current = next(iter(kept.servers), None) if kept.current == url else kept.current
             write(console.environ, Logins(current, kept.servers))
+    ids = [gone[name] for name in ("key_id", "admin_key_id") if gone and name in gone]
     console.answer(document=lambda: {"url": url, "forgotten": ids}, lines=list)
     what = f"Forgot {' and '.join(ids)} of" if ids else "Nothing is kept of"
     console.say(f"{escaped(what)} {escaped(url)}.")
