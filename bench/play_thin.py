@@ -58,6 +58,9 @@ class Thin(Library):
 
 
 LIBRARY = Thin()
+SYSTEM = ctypes.CDLL(None)
+STREAMS = [io.TextIOWrapper(io.FileIO(number, "w", closefd=False), "utf-8") for number in (1, 2)]
+"""Made once: what is made for each round is not all gone after it."""
 ASK = LIBRARY.function(
     "holdfast_thin_1", [ctypes.c_int, ctypes.POINTER(ctypes.c_char_p), ctypes.c_char_p]
 )
@@ -232,7 +235,7 @@ def somebody(environ: dict[str, str], directory: Path) -> Generator[None]:
     """Is somebody in a directory, with an environment."""
     before, cwd, streams = os.environ, os.getcwd(), (sys.stdout, sys.stderr)
     # What C sees is put in place by hand: the system's own way never frees what it replaces.
-    in_c = ctypes.c_void_p.in_dll(ctypes.CDLL(None), "environ")
+    in_c = ctypes.c_void_p.in_dll(SYSTEM, "environ")
     was = in_c.value
     pairs = [os.fsencode(f"{name}={value}") for name, value in environ.items()]
     shown = (ctypes.c_char_p * (len(pairs) + 1))(*pairs, None)
@@ -240,8 +243,7 @@ def somebody(environ: dict[str, str], directory: Path) -> Generator[None]:
         in_c.value = ctypes.addressof(shown)
         os.environ = environ  # noqa: B003 - what C sees has been replaced above
         os.chdir(directory)
-        sys.stdout = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), "utf-8")
-        sys.stderr = io.TextIOWrapper(io.FileIO(2, "w", closefd=False), "utf-8")
+        sys.stdout, sys.stderr = STREAMS
         yield
     finally:
         in_c.value = was
