@@ -51,6 +51,7 @@ static inline size_t faulty_part(size_t size)
 #define fstat(...) (faulty_strikes() ? faulty_errno() : fstat(__VA_ARGS__))
 #define fstatat(...) (faulty_strikes() ? faulty_errno() : fstatat(__VA_ARGS__))
 #define fchmod(...) (faulty_strikes() ? faulty_errno() : fchmod(__VA_ARGS__))
+#define ftruncate(...) (faulty_strikes() ? faulty_errno() : ftruncate(__VA_ARGS__))
 #define futimens(...) (faulty_strikes() ? faulty_errno() : futimens(__VA_ARGS__))
 #define fcntl(...) (faulty_strikes() ? faulty_errno() : fcntl(__VA_ARGS__))
 #define pread(fd, to, size, at) \

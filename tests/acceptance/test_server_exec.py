@@ -192,6 +192,25 @@ def test_many_at_once_over_many_namespaces(served: Server) -> None:
 
 
 @needs_sandbox
+def test_a_busy_namespace_keeps_no_other_of_its_tenant_waiting(served: Server) -> None:
+    begun, done = threading.Event(), list[int]()
+
+    def work(number: int) -> None:
+        with client_of(served, "busy") as client:
+            client.exec("echo begun; sleep 0.8", output=lambda *_: begun.set())
+        done.append(number)
+
+    with ThreadPoolExecutor(5) as pool:
+        tasks = [pool.submit(work, number) for number in range(5)]
+        assert begun.wait(30)
+        with client_of(served, "quiet") as client:
+            assert client.exec("echo quiet").stdout == "quiet\n"
+            # Those that wait for the first one hold none of the tenant's four threads.
+            assert len(done) < 2
+        for task in tasks:
+            task.result()
+
+
 def test_a_server_that_is_killed_leaves_no_command(tmp_path: Path) -> None:
     number, places = f"8{os.getpid()}", [f"place-{each}" for each in range(4)]
     with running_server(tmp_path, environ=EXEC) as server:

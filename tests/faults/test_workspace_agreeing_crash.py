@@ -25,7 +25,7 @@ from holdfast.ids import ObjectId
 from holdfast.testing.faults import Fuse, Trouble, fuses
 from holdfast.testing.places import Attached, Place, SqlitePlace, attached, touches_files
 from holdfast.tree import Node
-from holdfast.workspace import journal, writing
+from holdfast.workspace import amending, journal, writing
 from holdfast.workspace.steps import Step
 
 Picture = dict[str, tuple[int, int, bytes]]
@@ -34,7 +34,7 @@ Picture = dict[str, tuple[int, int, bytes]]
 
 @pytest.fixture(autouse=True)
 def small_files_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "PATCH_BYTES", 128 << 10)
+    monkeypatch.setattr(amending, "PATCH_BYTES", 128 << 10)
 
 
 def noise(size: int, seed: int) -> bytes:
@@ -286,7 +286,8 @@ def test_what_was_half_written_is_taken_back_and_in_no_snapshot(
     kept.namespace.files.write("f", b"long enough to be cut")
     kept.namespace.files.write("k", b"by a call, and longer than it was")
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "write_at", cut_short)
+        for module in (amending, writing):
+            patch.setattr(module, "write_at", cut_short)
         taken = kept.work.snapshot("two")
     assert "gave_way" not in taken.detail
     assert kept.namespace.files.read("f") == b"long enough to be cut"
@@ -300,7 +301,8 @@ def test_what_could_not_be_taken_back_is_in_no_snapshot_until_it_is_right(
 ) -> None:
     kept.namespace.files.write("f", b"long enough to be cut")
     with monkeypatch.context() as patch:
-        patch.setattr(writing, "write_at", cut_short)
+        for module in (amending, writing):
+            patch.setattr(module, "write_at", cut_short)
         failing(patch, None, broken)
         with pytest.raises(Unavailable, match="half in"):
             kept.work.snapshot("two")

@@ -33,6 +33,7 @@ from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.testing.faults import (
     Fuse,
     FusedCatalog,
+    PowerCut,
     Trouble,
     contents,
     find_litter,
@@ -49,7 +50,7 @@ from holdfast.testing.places import (
     tar_file,
     touches_files,
 )
-from holdfast.workspace import journal, writing
+from holdfast.workspace import amending, journal, resting
 from holdfast.workspace.statindex import StatIndex
 
 Picture = dict[str, tuple[object, ...]]
@@ -66,7 +67,7 @@ def noise(size: int, seed: int) -> bytes:
 
 @pytest.fixture(autouse=True)
 def small_files_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(writing, "PATCH_BYTES", 128 << 10)
+    monkeypatch.setattr(amending, "PATCH_BYTES", 128 << 10)
 
 
 class ReluctantCatalog(FusedCatalog):
@@ -186,6 +187,7 @@ def make_first(tree: Path) -> None:
     put(tree / "medium.bin", noise(9_000, 2))
     put(tree / "src/old/gone.py", "gone")
     put(tree / "src/main.py", "one")
+    put(tree / "cut.txt", "what was short")
     put(tree / "shape", "a file")
     (tree / "empty").mkdir(mode=0o700)
     (tree / "link").symlink_to("../anywhere")
@@ -203,6 +205,7 @@ def make_second(tree: Path) -> None:
     put(tree / "medium.bin", noise(9_000, 3))
     shutil.rmtree(tree / "src/old")
     os.chmod(tree / "src/main.py", 0o755)
+    put(tree / "cut.txt", "and then got longer")
     (tree / "shape").unlink()
     put(tree / "shape/inside", "a folder now")
     (tree / "empty").rmdir()
@@ -342,6 +345,27 @@ def check_recovered(place: Place, old: Picture, new: Picture, fuse: Fuse) -> Non
 def differences(found: Picture, wanted: Picture) -> dict[str, object]:
     keys = {key for key in found.keys() | wanted.keys() if found.get(key) != wanted.get(key)}
     return {key: (found.get(key), wanted.get(key)) for key in sorted(keys)}
+
+
+def test_a_death_before_a_file_was_cut_is_put_right(
+    place: SqlitePlace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def die(fd: int, data: bytes, *_: int) -> int:
+        os.pwrite(fd, data, 0)
+        raise PowerCut
+
+    old, _ = run_to_the_end(place, SCENARIOS["restore"])
+    place.reset()
+    with monkeypatch.context() as patch:
+        patch.setattr(resting, "load_shortener", lambda: die)
+        with pytest.raises(PowerCut), opened(place, seed=3) as it:
+            restore_one(it.work)
+    half = (it.tree / "cut.txt").read_bytes()
+    assert half == b"what was shortonger"
+    with opened(place, seed=4) as it:
+        it.work.status()
+        assert picture(it.tree) == old
+        assert half in [seen["cut.txt"][-1] for seen in all_shown(it).values()]
 
 
 # Dying again, while what a death has left is put right

@@ -158,6 +158,20 @@ def test_an_interrupted_restore_counts_for_nothing(place: Place) -> None:
     assert place.files() == place.good
 
 
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_a_part_of_a_snapshot_says_that_it_is_one(place: Place, how: int) -> None:
+    copy = place.project.parent / "copy"
+    place.is_interrupted("restore", "@", "--to", str(copy), how=how)
+    (mark,) = copy.glob(".holdfast-checkout-unfinished")
+    assert "This is a part of snap-" in mark.read_text()
+    done = place("restore", "@", "--to", str(copy))
+    assert done.returncode != 0
+    assert "a part of a snapshot, which was not written to its end" in done.stderr
+    shutil.rmtree(copy)
+    place.ok("restore", "@", "--to", str(copy))
+    assert sorted(place.deep(copy)) == sorted(place.good)
+
+
 # What somebody did since
 
 

@@ -35,7 +35,7 @@ from holdfast.engine.vault import Holdfast
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import DriftFound, NothingToUndo, PathNotFound
 from holdfast.testing.faults import find_litter
-from holdfast.workspace import writing
+from holdfast.workspace import amending, writing
 
 ROUNDS = int(os.environ.get("HOLDFAST_KILL_ROUNDS", "8"))
 SEED = int(os.environ.get("HOLDFAST_KILL_SEED", "1"))
@@ -430,7 +430,7 @@ class Writer:
 
 def work_until_killed(root: Path, seed: str) -> None:
     stage.PACK_TARGET_BYTES = 128 << 10  # pyright: ignore[reportConstantRedefinition] - packs spill
-    writing.PATCH_BYTES = 128 << 10  # pyright: ignore[reportConstantRedefinition] - as a large file
+    amending.PATCH_BYTES = 128 << 10  # pyright: ignore[reportConstantRedefinition] - as a large file
     # Every other one creates its few files as many are created: with one call, in C.
     writing.WORTH_IT = 1 + int(seed) % 2 * 100  # pyright: ignore[reportConstantRedefinition]
     (root / "tree").mkdir(exist_ok=True)

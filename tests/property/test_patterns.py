@@ -56,6 +56,12 @@ def test_rules_leave_out_what_git_ignores(repository: Path) -> None:
             assert rules.excludes_within(path.encode()) is (path in ignored), (text, path)
 
 
+def test_a_folder_whose_names_are_left_out_is_looked_into() -> None:
+    rules = Rules(b"a/*\n!a/b\n")
+    assert not rules.excludes(b"a", is_folder=True)
+    assert [rules.excludes_within(path) for path in (b"a/b", b"a/c", b"a/b/c")] == [0, 1, 0]
+
+
 @given(st.text(st.sampled_from("ab*?[]!^-/\\ #"), max_size=20), st.sampled_from(PATHS))
 def test_any_text_is_rules_or_refused_with_its_line(text: str, path: str) -> None:
     try:
@@ -85,6 +91,43 @@ def test_no_pattern_takes_long_on_any_name() -> None:
         path_filter([re.sub("//+", "/", pattern[:250]).strip("/")])(path)
     # A millisecond for each, compiled; one of them took ten minutes before.
     assert time.process_time() - begun < 20
+
+
+def test_a_thousand_rules_take_no_long_path_long() -> None:
+    rng = random.Random(5)
+    files = [
+        [b"**/" + b"*a*/" * 60 + b"b%d" % number for number in range(1000)],
+        [b"**/" + bytes(rng.choices(b"ab*?/", k=250)) for _ in range(1000)],
+        [b"*" + b"[a%c]" % (98 + number % 9) * 50 + b"%d" % number for number in range(1000)],
+    ]
+    paths = [(b"aa/" * 1364 + b"a"), bytes(rng.choices(b"abcd", k=4095)), b"ab" * 127]
+    for lines in files:
+        rules = Rules(b"\n".join(lines))
+        assert not rules.unread
+        for path in paths:
+            begun = time.process_time()
+            rules.excludes(path, is_folder=False)
+            # 0.2 s at the most; as expressions they took 3 s.
+            assert time.process_time() - begun < 1.5
+
+
+def test_a_character_that_is_new_takes_no_longer_than_what_is_in_brackets() -> None:
+    lines = [f"[{chr(0x4E00 + number)}-{chr(0x9000 + number)}]*{number}" for number in range(1000)]
+    rules, begun = Rules("\n".join(lines).encode()), time.process_time()
+    for first in range(0x4E00, 0x5000):
+        rules.excludes(chr(first).encode() + b"7", is_folder=False)
+    assert time.process_time() - begun < 5
+    many = "\n".join(f"[{''.join(map(chr, range(at, at + 99)))}]" for at in range(300, 20_000, 99))
+    (said, *_) = Rules(many.encode()).unread
+    assert "line 101, leaves nothing out: there are more than 10,000 in brackets" in said
+
+
+def test_blanks_before_something_take_no_longer_than_the_line() -> None:
+    begun = time.process_time()
+    (said,) = Rules(b" " * 250_000 + b"x").unread
+    assert "more than 1000 characters" in said
+    assert time.process_time() - begun < 1
+    assert Rules(b"a\\   ").excludes(b"a ", is_folder=False)
 
 
 def test_rules_have_bounds() -> None:

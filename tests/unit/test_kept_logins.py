@@ -1,13 +1,16 @@
 """What `holdfast login` has kept, as clients find it."""
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from holdfast.cli.commands import login
 from holdfast.cli.commands.login import read_all
 from holdfast.errors import InvalidValue
+from holdfast.model.keys import Me, Scope
 from holdfast.settings import DEFAULT_URL, client_settings, logins_file, read_logins
 
 HERE, THERE = "https://here.example", "https://there.example"
@@ -71,3 +74,25 @@ def test_what_others_may_write_or_nobody_can_read_is_nothing(
     assert not read_logins(environ).is_readable
     with pytest.raises(InvalidValue, match="not yours alone, or damaged"):
         read_all(environ)
+
+
+def test_two_who_sign_in_at_once_keep_both_keys(environ: dict[str, str]) -> None:
+    keep(environ, KEPT)
+    me = Me(
+        workspace_id="ws-1",
+        key_id="key-1",
+        key_name="mine",
+        scope=Scope.RUNTIME,
+        namespace=None,
+        capabilities=[],
+    )
+    other = threading.Thread(target=login.keep, args=(environ, THERE, me, "new one's"))
+    with login.alone(environ):
+        kept = read_all(environ)
+        other.start()
+        other.join(timeout=0.2)
+        login.write(environ, kept._replace(current="https://third.example"))
+    other.join()
+    now = read_all(environ)
+    assert now.servers[THERE]["api_key"] == "new one's"
+    assert now.servers[HERE]["api_key"] == "here's"

@@ -2,6 +2,7 @@
 
 import ctypes
 import errno
+import fcntl
 import os
 import sys
 from collections.abc import Callable
@@ -49,6 +50,28 @@ def test_a_lease_is_granted_refused_or_not_to_be_had(
         os.close(fd)
         os.close(folder)
     assert lease(fd) == errno.EBADF
+
+
+@pytest.mark.skipif(load_lease() is lease_in_python, reason="no compiler at hand")
+def test_a_file_is_cut_where_it_is_while_nobody_else_has_it_open(tmp_path: Path) -> None:
+    path, resting = tmp_path / "f", Resting()
+    path.write_bytes(b"what is there")
+    fd = os.open(path, os.O_WRONLY)
+    try:
+        state = os.fstat(fd)
+        with path.open("rb"):
+            assert not resting.shorten(fd, b"short", state, mtime_ns=1)
+        with path.open("ab") as file:
+            file.write(b", and more")
+        with pytest.raises(FileNotFoundError):
+            resting.shorten(fd, b"short", state, mtime_ns=1)
+        assert path.read_bytes() == b"what is there, and more"
+        assert resting.shorten(fd, b"short", os.fstat(fd), mtime_ns=-1)
+        assert (path.read_bytes(), path.stat().st_mtime_ns) == (b"short", -1)
+        assert fcntl.fcntl(fd, fcntl.F_GETLEASE) == fcntl.F_UNLCK
+    finally:
+        os.close(fd)
+    assert not resting.shorten(fd, b"", state, mtime_ns=1)
 
 
 @pytest.mark.skipif(load_lease() is lease_in_python, reason="no compiler at hand")

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from holdfast.behalf import BEHALF, NOBODY
+from holdfast.errors import Busy
 from holdfast.model.keys import Scope
 from holdfast.pacing import REST
 from holdfast.server.callers import Admission
@@ -148,6 +149,62 @@ def test_work_of_one_tenant_that_does_not_end_keeps_no_other_waiting(work: Work)
         assert not blocked.begun.acquire(blocking=False)
         blocked.may_end.set()
         await asyncio.gather(*begun)
+
+    run(test)
+
+
+class Alone:
+    """Work of which two must not be done at once."""
+
+    def __init__(self) -> None:
+        self.done = 0
+        self._guard = threading.Lock()
+
+    def __call__(self) -> None:
+        assert self._guard.acquire(blocking=False)
+        self.done += 1
+        self._guard.release()
+
+
+def test_what_waits_in_line_takes_no_thread_from_the_others() -> None:
+    async def test(threads: Threads) -> None:
+        def run_in(line: str, function: Callable[[], Any]) -> "asyncio.Task[Any]":
+            return asyncio.create_task(in_thread(function, work=Work.COMMANDS, line=line))
+
+        blocked, alone = Blocked(), Alone()
+        with seat_of(threads, "a"):
+            first = run_in("busy", blocked)
+            waiting = [run_in("busy", alone) for _ in range(20)]
+            await blocked.has_begun(1)
+            await asyncio.gather(*(run_in(f"quiet-{each}", threading.get_ident) for each in (1, 2)))
+        with seat_of(threads, "b"):
+            await run_in("busy", threading.get_ident)
+        for task in (first, waiting[0], waiting[5]):
+            task.cancel()
+        await asyncio.gather(first, waiting[0], waiting[5], return_exceptions=True)
+        assert alone.done == 0
+        # Nobody waits for the first one any more, and its thread has not ended.
+        blocked.may_end.set()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        assert alone.done == 18
+        with seat_of(threads, "a"):
+            await run_in("busy", alone)
+
+    run(test)
+
+
+def test_a_line_that_does_not_move_is_left_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(threads: Threads) -> None:
+        blocked = Blocked()
+        with seat_of(threads, "a"):
+            first = asyncio.create_task(in_thread(blocked, work=Work.COMMANDS, line="busy"))
+            await blocked.has_begun(1)
+            monkeypatch.setattr("holdfast.server.threads.PATIENCE_S", 0.01)
+            with pytest.raises(Busy):
+                await in_thread(blocked, work=Work.COMMANDS, line="busy")
+            blocked.may_end.set()
+            await first
+            await in_thread(blocked, work=Work.COMMANDS, line="busy")
 
     run(test)
 

@@ -237,8 +237,8 @@ class PathExists(Conflict):
     code = "path_exists"
     hint = "Delete it first, choose another path, or pass overwrite=True."
 
-    def __init__(self, path: bytes) -> None:
-        super().__init__(f"there is already something at {shorten(path)}")
+    def __init__(self, path: bytes, *, what: str = "already something") -> None:
+        super().__init__(f"there is {what} at {shorten(path)}")
         self.path = path
 
 

@@ -24,7 +24,7 @@ from holdfast.server.responses import Response, Stream
 from holdfast.server.routing import Route
 from holdfast.server.stopping import watching
 from holdfast.server.table import Entry
-from holdfast.server.threads import in_thread, tenant_here
+from holdfast.server.threads import Work, in_thread, tenant_here
 
 
 async def call(entry: Entry, request: Request) -> Response | Stream:
@@ -83,7 +83,12 @@ async def _run(route: Route, values: dict[str, Any]) -> object:
     if route.is_async:
         return await function()
     run = partial(encoded, function, status=route.status, is_secret=route.is_secret)
-    return run() if route.work is None else await in_thread(run, work=route.work)
+    if route.work is None:
+        return run()
+    # Commands of a namespace run one after the other: those that wait take no thread from others.
+    agent = route.parameters.agent if route.work is Work.COMMANDS else None
+    line = None if agent is None else values[agent].name
+    return await in_thread(run, work=route.work, line=line)
 
 
 def _response(route: Route, made: object) -> Response | Stream:

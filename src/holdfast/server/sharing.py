@@ -9,6 +9,7 @@ single turn.
 
 import asyncio
 from collections import deque
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
@@ -112,6 +113,46 @@ class Shares:
             claims.remove(claim)
             # What it stood before may fit where it did not.
             self._pass_on()
+
+
+class Lines:
+    """Turns at what only one can have at a time, of many such things.
+
+    Who waits takes nothing meanwhile that others need. For the coroutines of one loop.
+    """
+
+    def __init__(self) -> None:
+        self._lines = dict[Hashable, deque[asyncio.Future[None]]]()
+        """For each thing that somebody has: who waits for it, in their order."""
+
+    async def take(self, thing: Hashable, *, patience_s: float) -> None:
+        """Takes a thing, which has to be given back; raises `TimeoutError`."""
+        line = self._lines.get(thing)
+        if line is None:
+            self._lines[thing] = deque()
+            return
+        granted = asyncio.get_running_loop().create_future()
+        line.append(granted)
+        try:
+            async with asyncio.timeout(patience_s):
+                await granted
+        except (asyncio.CancelledError, TimeoutError):
+            # What was granted just then would be lost: nobody would give it back.
+            if granted.done() and not granted.cancelled():
+                self.give_back(thing)
+            elif granted in line:
+                line.remove(granted)
+            raise
+
+    def give_back(self, thing: Hashable) -> None:
+        """Gives a thing back, to whoever waits for it."""
+        line = self._lines[thing]
+        while line:
+            granted = line.popleft()
+            if not granted.done():  # Who was cancelled just now has not come to leave the line.
+                granted.set_result(None)
+                return
+        del self._lines[thing]
 
 
 class SharesOfKeys:

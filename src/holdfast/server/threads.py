@@ -1,8 +1,9 @@
 """The threads that routes run in: of several kinds, each of which the tenants share.
 
 A route that may take seconds keeps no quick one waiting, and the requests of one tenant keep
-nobody else's waiting: beyond its share of a kind, a tenant waits for itself. Whose request it is
-that runs is known from its admission on, and inherited by all that it starts.
+nobody else's waiting: beyond its share of a kind, a tenant waits for itself. What can only be done
+one after the other, commands of one namespace, waits in line before it has a thread. Whose request
+it is that runs is known from its admission on, and inherited by all that it starts.
 """
 
 import asyncio
@@ -16,9 +17,11 @@ from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 from holdfast.behalf import BEHALF
+from holdfast.engine.directory.lending import OTHERS_RUN, PATIENCE_S
+from holdfast.errors import Busy
 from holdfast.operations.operation import Work
 from holdfast.server.pacing import Pace
-from holdfast.server.sharing import STRANGERS, Shares
+from holdfast.server.sharing import STRANGERS, Lines, Shares
 
 T = TypeVar("T")
 
@@ -59,6 +62,7 @@ class Threads:
             work: _Kind(f"holdfast-{work}", Shares(total, most=MOST.get(work)))
             for work, total in TOTALS.items()
         }
+        self._lines = Lines()
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -69,26 +73,52 @@ class Threads:
             for kind in self._kinds.values():
                 kind.end()
 
-    async def run(self, tenant: str, work: Work, function: Callable[[], T]) -> T:
-        """Runs a function in a thread, once it is the tenant's turn; returns what it does."""
+    async def run(
+        self, tenant: str, work: Work, function: Callable[[], T], *, line: str | None = None
+    ) -> T:
+        """Runs a function in a thread, once it is the tenant's turn; returns what it does.
+
+        Of those in one `line`, one after the other; raises `Busy` if that takes too long.
+        """
         kind = self._kinds[work]
-        await kind.shares.take(tenant)
+        give_back = partial(kind.shares.give_back, tenant)
+        if line is None:
+            await kind.shares.take(tenant)
+        else:
+            await self._come_first(tenant, work, line)
+            give_back = partial(self._let_next, tenant, work, line)
         context = copy_context()
         context.run(BEHALF.set, tenant)
         if work is Work.LONG:
             function = partial(self.pace.run, function)
         loop = asyncio.get_running_loop()
-        task = _Task(loop, loop.create_future(), partial(kind.shares.give_back, tenant))
+        task = _Task(loop, loop.create_future(), give_back)
         try:
             kind.begin(partial(task.run, context, function))
         except RuntimeError:  # No thread can be made, or the server has ended: nobody else would.
-            kind.shares.give_back(tenant)
+            give_back()
             raise
         try:
             # Should nobody wait for it any more, the thread is taken until it is done all the same.
             return await task.told
         finally:
             del task  # It has the failure, which has this frame.
+
+    async def _come_first(self, tenant: str, work: Work, line: str) -> None:
+        """Waits for the turn in a line, and then for a thread."""
+        try:
+            await self._lines.take((tenant, work, line), patience_s=PATIENCE_S)
+        except TimeoutError:
+            raise Busy(OTHERS_RUN) from None
+        try:
+            await self._kinds[work].shares.take(tenant)
+        except asyncio.CancelledError:
+            self._lines.give_back((tenant, work, line))
+            raise
+
+    def _let_next(self, tenant: str, work: Work, line: str) -> None:
+        self._kinds[work].shares.give_back(tenant)
+        self._lines.give_back((tenant, work, line))
 
 
 class _Kind:
@@ -200,9 +230,17 @@ def tenant_here() -> str:
     return STRANGERS if seat is None else seat.tenant
 
 
-async def in_thread(function: Callable[..., T], *arguments: object, work: Work = Work.QUICK) -> T:
-    """Runs a function in one of the threads that the tenant whose request this is has."""
+async def in_thread(
+    function: Callable[..., T],
+    *arguments: object,
+    work: Work = Work.QUICK,
+    line: str | None = None,
+) -> T:
+    """Runs a function in one of the threads that the tenant whose request this is has.
+
+    What is done in one `line` is done one after the other, and waits without a thread.
+    """
     seat = SEAT.get()
     if seat is None:  # What the process does for itself is nobody's.
         return await asyncio.to_thread(function, *arguments)
-    return await seat.threads.run(seat.tenant, work, partial(function, *arguments))
+    return await seat.threads.run(seat.tenant, work, partial(function, *arguments), line=line)

@@ -9,21 +9,16 @@ Whoever works in the directory can write the file, so nothing in it may keep a s
 taken. A line that cannot be read, and whatever comes after the bounds, matches nothing; `unread`
 names it, and the rest holds.
 
-Patterns of a `.gitignore`, as regular expressions that cannot be made slow.
-
-A `*` that is followed by something fixed takes the first place where that fits, and never comes
-back to it (an atomic group): for these patterns the first place is as good as any. So the time to
-match a name grows with the name, whatever the pattern is. Where git and this module could differ, a
-test asks git.
+What patterns mean is in `patterns.py`.
 """
 
 import hashlib
-import re
-from collections.abc import Callable, Iterator
-from itertools import groupby
-from typing import Final, NamedTuple
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final
 
-from holdfast.errors import shorten
+from holdfast.workspace.automaton import Automaton
+from holdfast.workspace.patterns import BadPattern, Patterns
 
 IGNORE_FILE: Final = b".holdfastignore"
 _FILE: Final = IGNORE_FILE.decode("ascii")
@@ -31,17 +26,17 @@ MAX_RULES_BYTES: Final = 1 << 18
 """Of a larger file, the whole lines before this are read."""
 
 MAX_PATTERNS: Final = 1000
-"""Every path that is new is held against every pattern."""
+"""More than anybody writes: what all of them take is bounded by `MAX_RULES_BYTES`."""
+
+READ: Final = 4
+"""Files that are kept read: each may take 20 MiB, and most take some kilobytes."""
 
 MAX_NAMED: Final = 20
 """Lines that are named one by one because they mean nothing."""
 
-_TRAILING: Final = re.compile(r"(?<!\\)[ ]+\Z")
-"""Blanks at the end of a line mean nothing, unless a backslash says that they do."""
-
-_UNWRITTEN: Final = b"vaults, not the rules"
-"""What is left out without a rule, and what is in spite of one. It counts as one: when this
-changes, all is listed anew."""
+_UNWRITTEN: Final = b"vaults, not the rules, nor a folder whose names are"
+"""What is left out without a rule, and what is in spite of one: `a/*` leaves `a` in. It counts as
+a rule: when this changes, all is listed anew."""
 
 
 class Rules:
@@ -62,10 +57,10 @@ class Rules:
         """Folders by (device, inode) that are never captured: the vault's own."""
         self._including = including
         self._leading = frozenset(folder[:-1] for path in including for folder in _folders(path))
-        compiled = [_compile(text) for text in self.texts if text.strip()]
-        self._tests = [excludes for excludes, _ in compiled]
+        read = [_read(text) for text in self.texts if text.strip()]
+        self._tests = [excludes for excludes, _ in read]
         self.missing: Final = unread
-        self.unread: Final = (*unread, *(line for _, unread in compiled for line in unread))
+        self.unread: Final = (*unread, *(line for _, unread in read for line in unread))
         """What leaves nothing out since it cannot be read, a sentence for each; `missing` is what
         of that is in none of the texts."""
 
@@ -112,50 +107,27 @@ def _folders(path: bytes) -> Iterator[bytes]:
         at = path.find(b"/", at + 1)
 
 
-class _Line(NamedTuple):
-    """A pattern as it stands in the file."""
+@lru_cache(maxsize=READ)
+def _read(text: bytes) -> tuple[Automaton[str], tuple[str, ...]]:
+    """Returns what says which paths the lines leave out, and what means nothing.
 
-    is_negated: bool
-    regex: str
-
-
-def _compile(text: bytes) -> tuple[Callable[[str], bool], list[str]]:
-    """Returns a test for paths, and what means nothing.
-
-    The last line that matches a path says whether it is left out.
+    The same for who asks again: rules are made several times in one look at a directory.
     """
-    lines, unread = _lines(text)
-    # Neighbours that say the same are one expression: most files are one in all.
-    groups = [
-        (is_negated, re.compile("|".join(line.regex for line in group), re.DOTALL).fullmatch)
-        for is_negated, group in groupby(lines, key=lambda line: line.is_negated)
-    ][::-1]
-
-    def excludes(path: str) -> bool:
-        for is_negated, matches in groups:
-            if matches(path):
-                return not is_negated
-        return False
-
-    return excludes, unread
-
-
-def _lines(text: bytes) -> tuple[list[_Line], list[str]]:
-    """Returns the lines that mean something, and what does not."""
-    lines, bad, last = list[_Line](), list[str](), 0
+    patterns, count, bad, last = Patterns(), 0, list[str](), 0
     over = f"{MAX_RULES_BYTES:,} bytes" if len(text) > MAX_RULES_BYTES else ""
     whole = text[:MAX_RULES_BYTES].rpartition(b"\n")[0] if over else text
     for number, raw in enumerate(whole.decode("utf-8", "surrogateescape").split("\n"), start=1):
-        line = _TRAILING.sub("", raw.removesuffix("\r"))
+        line = _without_blanks(raw.removesuffix("\r"))
         is_pattern = bool(line) and not line.startswith("#")
-        if is_pattern and len(lines) + len(bad) == MAX_PATTERNS:
+        if is_pattern and count == MAX_PATTERNS:
             over = f"{MAX_PATTERNS:,} patterns"
             break
         last = number
         if is_pattern:
+            count += 1
             pattern = line.removeprefix("!")
             try:
-                lines.append(_Line(pattern != line, to_regex(pattern)))
+                patterns.add(pattern, is_negated=pattern != line)
             except BadPattern as exc:
                 bad.append(f"{_FILE}, line {number}, leaves nothing out: {exc}")
     unread = bad[:MAX_NAMED]
@@ -163,150 +135,10 @@ def _lines(text: bytes) -> tuple[list[_Line], list[str]]:
         unread.append(f"{_FILE} has {len(bad) - MAX_NAMED:,} more lines that leave nothing out")
     if over:
         unread.append(f"{_FILE} leaves nothing out after line {last}: {over} are the most")
-    return lines, unread
+    return patterns.automaton(), tuple(unread)
 
 
-MAX_CHARS: Final = 1000
-"""In a pattern: the time to match a name grows with both."""
-
-_FOLDERS: Final = "(?:[^/]+/)*?"
-_CLASSES: Final = {
-    "alnum": "a-zA-Z0-9",
-    "alpha": "a-zA-Z",
-    "blank": " \\t",
-    "cntrl": "\\x00-\\x1f\\x7f",
-    "digit": "0-9",
-    "graph": "!-~",
-    "lower": "a-z",
-    "print": " -~",
-    "punct": "!-/:-@[-`{-~",
-    "space": "\\s",
-    "upper": "A-Z",
-    "xdigit": "0-9a-fA-F",
-}
-_ANY_FOLDERS: Final = re.compile(r"\*\*+")
-_NAMED: Final = re.compile(r"\[:(\w*):\]")
-_NOTHING: Final = "(?!)"
-_STAR: Final = ""
-"""Stands for a star among the parts of a name; no part that was written is empty."""
-
-
-class BadPattern(ValueError):
-    """A pattern that matches nothing, whatever its author had in mind."""
-
-
-def to_regex(pattern: str) -> str:
-    """Returns what matches the paths that a pattern means; those of folders end in a slash.
-
-    Raises `BadPattern`. Whether the pattern is negated is not its business.
-    """
-    if not pattern:
-        raise BadPattern("there is no pattern")
-    if len(pattern) > MAX_CHARS:
-        raise BadPattern(f"it has more than {MAX_CHARS} characters")
-    only_folders = pattern.endswith("/")
-    names = pattern.removesuffix("/").split("/")
-    is_anchored = len(names) > 1
-    if names[0] == "" and is_anchored:
-        names = names[1:]
-    if not is_anchored:
-        names = ["**", *names]
-    return _path(names) + ("/" if only_folders else "/?")
-
-
-def _path(names: list[str]) -> str:
-    """Returns the expression for names one below the other."""
-    blocks: list[list[str]] = [[]]
-    for name in names:
-        if _ANY_FOLDERS.fullmatch(name):
-            blocks.append([])
-        else:
-            blocks[-1].append(_name(name))
-    *front, last = blocks
-    # A block that is not the last one ends where a folder ends, and the first such place will do.
-    parts = [
-        f"(?>{_FOLDERS if number else ''}{''.join(f'{name}/' for name in block)})"
-        for number, block in enumerate(front)
-        if block
-    ]
-    if not last:
-        return "".join([*parts, "[^/].*?"])
-    return "".join([*parts, _FOLDERS if front else "", "/".join(last)])
-
-
-def _name(name: str) -> str:
-    """Returns the expression for one name."""
-    if not name:
-        return _NOTHING
-    fixed = [""]
-    for part in _parts(name):
-        if part == _STAR:
-            fixed.append("")
-        else:
-            fixed[-1] += part
-    first, *rest = fixed
-    if not rest:
-        return first
-    *middle, last = rest
-    stars = "".join(f"(?>[^/]*?{part})" for part in middle if part)
-    # The last star takes as much as it can: what follows it ends the name, or does not match.
-    return f"(?>{first}{stars}[^/]*{last})"
-
-
-def _parts(name: str) -> Iterator[str]:
-    """Yields the expressions of a name, one for each of its characters, and `_STAR`."""
-    at = 0
-    while at < len(name):
-        char = name[at]
-        at += 1
-        match char:
-            case "*":
-                yield _STAR
-            case "?":
-                yield "[^/]"
-            case "[":
-                text, at = _class(name, at)
-                yield text
-            case "\\":
-                if at == len(name):
-                    raise BadPattern("it ends with a backslash")
-                yield re.escape(name[at])
-                at += 1
-            case _:
-                yield re.escape(char)
-
-
-def _class(name: str, at: int) -> tuple[str, int]:
-    """Returns the expression for what is between brackets, and where it ends."""
-    is_negated = name[at : at + 1] in ("!", "^")
-    at += is_negated
-    inside, start = list[str](), at
-    while True:
-        if at >= len(name):
-            raise BadPattern("a bracket is not closed")
-        if name[at] == "]" and at > start:
-            break
-        named = _NAMED.match(name, at)
-        if named is not None:
-            if named[1] not in _CLASSES:
-                raise BadPattern(f"there is no class {shorten(named[1])}")
-            inside.append(_CLASSES[named[1]])
-            at = named.end()
-            continue
-        first, at = _literal(name, at)
-        if name[at : at + 1] == "-" and name[at + 1 : at + 2] not in ("", "]"):
-            last, at = _literal(name, at + 1)
-            inside += [f"{re.escape(first)}-{re.escape(last)}"] if first <= last else []
-        else:
-            inside.append(re.escape(first))
-    if not inside:
-        return ("[^/]" if is_negated else _NOTHING), at + 1
-    return f"(?!/)[{'^' if is_negated else ''}{''.join(inside)}]", at + 1
-
-
-def _literal(name: str, at: int) -> tuple[str, int]:
-    if name[at] == "\\":
-        at += 1
-    if at >= len(name):
-        raise BadPattern("a bracket is not closed")
-    return name[at], at + 1
+def _without_blanks(line: str) -> str:
+    """Returns a line without blanks at its end, but for one that a backslash stands before."""
+    stripped = line.rstrip(" ")
+    return line[: len(stripped) + 1] if stripped.endswith("\\") else stripped

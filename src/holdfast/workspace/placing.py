@@ -57,6 +57,17 @@ class Expected:
         if not stat.S_ISREG(state.st_mode) or not is_as_indexed(row, state):
             raise Drifted(key)
 
+    def shorten(self, key: bytes, file: int, row: Row, data: bytes, *, mtime_ns: int) -> bool:
+        """Gives an open file a shorter content, if nobody else has it open; says whether it did.
+
+        Raises `Drifted` if it is not the one that the row knows.
+        """
+        self.check_open(key, file, row)
+        try:
+            return self._resting.shorten(file, data, os.fstat(file), mtime_ns=mtime_ns)
+        except FileNotFoundError as exc:
+            raise Drifted(key) from exc
+
     def has_writer(self, name: bytes, fd: int) -> bool:
         """Says whether somebody is known to have a file open, or mapped, for writing."""
         try:

@@ -32,6 +32,12 @@ Nobody has to wait: the lease is held for a microsecond, in one call that keeps 
 that no thread can stop between asking and giving back. Who opens the file in that moment sends us a
 signal, by default one that ends the process; it is made SIGURG, which by default is ignored.
 
+A file that is to get shorter where it is takes two calls, to write and to cut, and what somebody
+writes to its end in between would be cut off. A *write lease* keeps everybody else from opening it
+for that long, and is granted only if nobody has it open at all (`load_shortener`). All of it is one
+call of C that does not need Python's lock: who opens the file and keeps that waits for some
+microseconds, and not for ever.
+
 A lease needs the file's owner, or CAP_LEASE. On file systems that others write to behind the
 kernel's back (network, FUSE) it proves nothing, and on an overlay it does not see mappings, though
 it is refused for good reason. Then the answer is `UNKNOWN`, and a margin and a second reading have
@@ -40,6 +46,7 @@ to do (`reading.py`).
 
 import errno
 import fcntl
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -57,6 +64,7 @@ _TICK_MARGIN_NS: Final = 50_000_000
 """Where the clock that stamps cannot be asked: up to 10 ms behind (at 100 Hz), and more on a busy
 machine or a virtual one."""
 
+_MASK: Final = (1 << 64) - 1
 _TMPFS: Final = 0x01021994
 _OVERLAY: Final = 0x794C7630
 _LOCAL: Final = frozenset(
@@ -129,6 +137,23 @@ class Resting:
             return before
         return self.ask(fd, device)
 
+    def shorten(self, fd: int, data: bytes, state: os.stat_result, *, mtime_ns: int) -> bool:
+        """Gives a file of that state a shorter content, if nobody else has it open.
+
+        Says whether it did. Raises FileNotFoundError if it is not in that state any more, and any
+        other OSError if it is in none that somebody wanted.
+        """
+        act = load_shortener()
+        if act is None or not self.about(fd, state.st_dev).sees_all:
+            return False
+        times = (each & _MASK for each in (state.st_ctime_ns, mtime_ns))
+        problem = act(fd, data, len(data), state.st_size, *times)
+        if problem == errno.ESTALE:
+            raise FileNotFoundError(problem, "it was changed meanwhile")
+        if problem < 0:
+            raise OSError(-problem, os.strerror(-problem))
+        return problem == 0
+
     def about(self, fd: int, device: int) -> Asked:
         """Returns what is known of the file system that an open file is on."""
         known = self._devices.get(device)
@@ -164,6 +189,17 @@ def load_lease() -> Callable[[int], int]:
     """Returns what asks for a lease and gives it back: compiled, or else in Python."""
     compiled = load_function("resting", "holdfast_rest_1", "i", keeps_lock=True)
     return lease_in_python if compiled is None else compiled
+
+
+@cache
+def load_shortener() -> Callable[[int, bytes, int, int, int, int], int] | None:
+    """Returns what makes an open file shorter while nobody else can open it, where it was compiled.
+
+    Is given a descriptor, the content and its size, the size and the time of change that the file
+    has, and the time of modification that it gets. Returns 0; or the number of an error if it did
+    not touch the file, ESTALE if that is not as it was; or minus the number if it did.
+    """
+    return load_function("resting", "holdfast_shorten_1", "iPQQQQ")
 
 
 def lease_in_python(fd: int) -> int:

@@ -10,20 +10,22 @@ links are put, modes are set. Four promises:
 2. Nothing is overwritten unseen. Before each step the thing in its place has to be as the index
    knows it; if it is not, `Drifted` is raised and the caller takes back what was done.
 3. What a crash leaves half-done, the caller's journal puts right. Small files are rewritten where
-   they are, with one call, and large ones are patched; all else is written beside its place and
-   renamed over it, and so is everything that programs run from or that has several names.
+   they are, with one call, or cut while nobody can open them, and large ones are patched
+   (`amending.py`); all else is written beside its place and renamed over it, and so is everything
+   that programs run from or that has several names.
 4. No bit of privilege comes back: modes carry permissions and the sticky bit alone.
 """
 
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from functools import partial
 from typing import Final, TypeVar
 
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, twin_of
+from holdfast.workspace.amending import PERMISSIONS, Amending
 from holdfast.workspace.creating import (
     BROKEN,
     LEFT,
@@ -39,7 +41,7 @@ from holdfast.workspace.creating import (
 from holdfast.workspace.descent import Descent, set_mode
 from holdfast.workspace.placing import Expected, removing, umask
 from holdfast.workspace.pouring import has_hole, write_at, write_sparse
-from holdfast.workspace.statindex import Row, StatIndex
+from holdfast.workspace.statindex import StatIndex
 from holdfast.workspace.steps import (
     Contents,
     Drifted,
@@ -50,22 +52,12 @@ from holdfast.workspace.steps import (
     above,
     batches_of,
     bytes_of,
-    has_same_content,
     is_file,
     split_key,
 )
 
 FOLDER_MODE: Final = 0o755
 """Of a folder that has no entry of its own."""
-
-PERMISSIONS: Final = 0o1777
-REWRITE_BYTES: Final = 64 << 10
-"""Up to here a file is rewritten where it is, with one call: a new one beside it that takes its
-place costs 0.5 ms instead of 0.05, as ext4 writes out at once what replaces something."""
-
-PATCH_BYTES: Final = 4 << 20
-"""From here on a file is patched where few of its chunks differ: writing 1 GB anew takes a
-second, ten chunks of it a few milliseconds."""
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _TOO_MANY_OPEN: Final = frozenset({errno.EMFILE, errno.ENFILE})
@@ -102,6 +94,7 @@ class Writer:
         self._litter = litter
         self._goal = goal
         self._expected = Expected(index, checks=checks, written=written or {})
+        self._amending = Amending(self._expected, contents)
         self._proves = proves
         self.proven: dict[bytes, Stamp] = {}
         """Files that were read back and are what they shall be, as they were then."""
@@ -262,8 +255,11 @@ class Writer:
             return
         if isinstance(step.new, Link):
             self._put_link(fd, step, step.new)
-        elif isinstance(step.new, Inline | Blob) and not self._amend(step, row, fd, data):
-            self._put_file(fd, step, step.new, data)
+        elif isinstance(step.new, Inline | Blob):
+            if self._amending.amend(step, row, fd, data, self.done):
+                self._note(step)
+            else:
+                self._put_file(fd, step, step.new, data)
 
     def _create(self, fd: int, step: Step, data: bytes | None) -> bool:
         """Puts something where nothing is; says whether it could.
@@ -319,63 +315,6 @@ class Writer:
     def _note(self, step: Step) -> None:
         if isinstance(step.new, Inline | Blob | Link):
             self.written[step.key] = (step.new.size, step.new.mtime_ns)
-
-    def _amend(self, step: Step, row: Row | None, fd: int, data: bytes | None) -> bool:
-        """Changes a file where it is, if that is safe and worth it; says whether it did."""
-        old, new = step.old, step.new
-        if (
-            row is None
-            or row.nlink != 1
-            or not isinstance(old, Inline | Blob)
-            or not isinstance(new, Inline | Blob)
-            or twin_of(new)
-            # A program that runs from the file, or has it mapped, goes on with the old one.
-            or row.mode & 0o111
-        ):
-            return False
-        patches, name = self._patches(old, new, data), split_key(step.key)[1]
-        # Who writes to it goes on with the old one, too.
-        if patches is None or self._expected.has_writer(name, fd):
-            return False
-        try:
-            file = os.open(name, os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=fd)
-        except PermissionError:
-            return False
-        except OSError as exc:
-            # Gone, a folder or a link since it was looked at.
-            raise Drifted(step.key) from exc
-        try:
-            self._expected.check_open(step.key, file, row)
-            self.done.append(step)
-            for at, part in patches:
-                write_at(file, part, at)
-            if new.size != old.size:
-                os.ftruncate(file, new.size)
-            if new.mode & PERMISSIONS != row.mode & 0o7777:
-                os.fchmod(file, new.mode & PERMISSIONS)
-            os.utime(file, ns=(new.mtime_ns, new.mtime_ns))
-        finally:
-            os.close(file)
-        self._note(step)
-        return True
-
-    def _patches(
-        self, old: Inline | Blob, new: Inline | Blob, data: bytes | None
-    ) -> Iterator[tuple[int, bytes]] | None:
-        """Returns what to write into a file to make it another, and where.
-
-        None if that is too much to be done under the eyes of whoever reads the file.
-        """
-        if has_same_content(old, new):
-            return iter(())
-        # Not one that gets shorter: cutting it would be a second call, and could cut what
-        # somebody has written in between.
-        is_small = data is not None and old.size <= len(data) <= REWRITE_BYTES
-        if is_small and data is not None and not has_hole(data):
-            return iter(((0, data),))
-        if isinstance(old, Blob) and isinstance(new, Blob) and new.size >= PATCH_BYTES:
-            return self._contents.patches(old, new)
-        return None
 
     def _put_file(self, fd: int, step: Step, entry: Inline | Blob, data: bytes | None) -> None:
         temporary, (folder, _) = self._temporary(), split_key(step.key)

@@ -3,13 +3,14 @@
 The key that comes back is kept in a file that its owner alone can read; clients find it there.
 """
 
+import fcntl
 import getpass
 import json
 import os
 import socket
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Generator, Mapping
+from contextlib import closing, contextmanager, suppress
 
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
@@ -56,7 +57,7 @@ def run(arguments: Namespace, console: Console) -> int:
         console.err.flush()
         api_key = login.wait(begun)
         me = login.me(api_key)
-    _keep(console.environ, login.url, me, api_key)
+    keep(console.environ, login.url, me, api_key)
     path, scope = logins_file(console.environ), SCOPES[me.scope]
     console.answer(
         document=lambda: {
@@ -86,10 +87,24 @@ def read_all(environ: Mapping[str, str]) -> Logins:
     return kept
 
 
+@contextmanager
+def alone(environ: Mapping[str, str]) -> Generator[None]:
+    """Keeps others from changing what is kept, between reading it and writing it anew."""
+    path = logins_file(environ)
+    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    fd = os.open(f"{path}.lock", flags, 0o600)
+    try:
+        with suppress(OSError):  # A file system without locks: keys are kept there all the same.
+            fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
 def write(environ: Mapping[str, str], kept: Logins) -> None:
     """Replaces what is kept, in one step."""
     path = logins_file(environ)
-    os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
     aside = f"{path}.{os.getpid()}"
     with create(aside) as file:
         text = {"current": kept.current, "servers": kept.servers}
@@ -99,19 +114,20 @@ def write(environ: Mapping[str, str], kept: Logins) -> None:
     os.replace(aside, path)
 
 
-def _keep(environ: Mapping[str, str], url: str, me: Me, api_key: str) -> None:
+def keep(environ: Mapping[str, str], url: str, me: Me, api_key: str) -> None:
     """Keeps a key beside what is known of its server, unless that is of another workspace."""
-    kept = read_all(environ)
-    known = kept.servers.get(url, {})
-    own = dict(known) if known.get("workspace_id") == me.workspace_id else {}
-    own["workspace_id"] = me.workspace_id
-    if me.scope is Scope.ADMIN:
-        own |= {"admin_key": api_key, "admin_key_id": me.key_id}
-    else:
-        own.pop("namespace", None)
-        own |= {"api_key": api_key, "key_id": me.key_id}
-        own |= {} if me.namespace is None else {"namespace": me.namespace}
-    write(environ, Logins(url, {**kept.servers, url: own}))
+    with alone(environ):
+        kept = read_all(environ)
+        known = kept.servers.get(url, {})
+        own = dict(known) if known.get("workspace_id") == me.workspace_id else {}
+        own["workspace_id"] = me.workspace_id
+        if me.scope is Scope.ADMIN:
+            own |= {"admin_key": api_key, "admin_key_id": me.key_id}
+        else:
+            own.pop("namespace", None)
+            own |= {"api_key": api_key, "key_id": me.key_id}
+            own |= {} if me.namespace is None else {"namespace": me.namespace}
+        write(environ, Logins(url, {**kept.servers, url: own}))
 
 
 def _who() -> str:

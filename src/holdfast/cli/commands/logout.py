@@ -2,7 +2,7 @@
 
 from argparse import ArgumentParser, Namespace
 
-from holdfast.cli.commands.login import read_all, write
+from holdfast.cli.commands.login import alone, read_all, write
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
 from holdfast.escaping import escaped
@@ -28,12 +28,14 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, console: Console) -> int:
     """Forgets them; returns the exit code."""
     url = (arguments.url or client_settings(console.environ).url).rstrip("/")
-    kept = read_all(console.environ)
-    gone = kept.servers.pop(url, None)
+    gone = None
+    if url in read_all(console.environ).servers:
+        with alone(console.environ):
+            kept = read_all(console.environ)
+            gone = kept.servers.pop(url, None)
+            current = next(iter(kept.servers), None) if kept.current == url else kept.current
+            write(console.environ, Logins(current, kept.servers))
     ids = [gone[name] for name in ("key_id", "admin_key_id") if gone and name in gone]
-    if gone is not None:
-        current = next(iter(kept.servers), None) if kept.current == url else kept.current
-        write(console.environ, Logins(current, kept.servers))
     console.answer(document=lambda: {"url": url, "forgotten": ids}, lines=list)
     what = f"Forgot {' and '.join(ids)} of" if ids else "Nothing is kept of"
     console.say(f"{escaped(what)} {escaped(url)}.")

@@ -13,6 +13,7 @@ moment ago, it is ours.
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from types import TracebackType
@@ -41,8 +42,13 @@ from holdfast.workspace.statindex import StatIndex
 from holdfast.workspace.steps import Drifted, Step, split_key
 from holdfast.workspace.writing import PERMISSIONS, Writer
 
-LITTER = b".holdfast-checkout"
+LITTER: Final = b".holdfast-checkout"
 
+UNFINISHED: Final = LITTER + b"-unfinished"
+"""A file that is in the directory until all else is: whoever finds it has a part of a snapshot."""
+
+_SAYS: Final = "This is a part of {}: holdfast was interrupted before it had written all of it.\n"
+_PART: Final = "a part of a snapshot, which was not written to its end,"
 _ELSEWHERE: Final = "Name a directory that is new or empty, where you may write."
 
 
@@ -51,7 +57,8 @@ def checkout(
 ) -> Restored:
     """Writes a snapshot's files into a directory, and proves what it wrote; None for those of now.
 
-    Raises `PathExists` if something is there. A failure leaves what was written so far.
+    Raises `PathExists` if something is there. A failure leaves what was written so far, and so does
+    whatever ends the process; a file in it says that it is a part.
     """
     _check_apart(handle, target)
     if snapshot is None:
@@ -80,7 +87,7 @@ def _put(
             Step(check_key(key), None, check_entry(decode_entry(data)))
             for key, data in iterate(source, files)
         ]
-        contents = Retrieval(source)
+        contents, mark = Retrieval(source), _mark(fd, steps, of)
         writer = Writer(
             fd,
             StatIndex.empty(),
@@ -92,6 +99,8 @@ def _put(
             progress=lambda done, total: progress("writing", done, total),
         )
         writer.carry_out(steps)
+        with suppress(FileNotFoundError):
+            os.unlink(mark, dir_fd=fd)
         is_proven = is_as_written(fd, contents, steps, proven=writer.proven, progress=progress)
         found = iter_changes(source, Root(), Root().replacing(files=files))
         return Restored(
@@ -130,10 +139,24 @@ def _open_empty(target: Path) -> int:
         message = f"{target} cannot be made: {exc.strerror or exc}"
         raise Unavailable(message).with_hint(_ELSEWHERE) from exc
     with os.scandir(fd) as entries:
-        if next(entries, None) is not None:
-            os.close(fd)
-            raise PathExists(os.fsencode(target))
-    return fd
+        names = [os.fsencode(entry.name) for entry in entries]
+    if not names:
+        return fd
+    os.close(fd)
+    if any(name.startswith(UNFINISHED) for name in names):
+        raise PathExists(os.fsencode(target), what=_PART)
+    raise PathExists(os.fsencode(target))
+
+
+def _mark(fd: int, steps: Sequence[Step], of: SnapshotId) -> bytes:
+    """Makes the file that says that not all is there; returns its name, which nothing else has."""
+    taken, name = {step.key for step in steps}, UNFINISHED
+    while name in taken:
+        name += b"-"
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, 0o600, dir_fd=fd), "w", encoding="utf-8") as file:
+        file.write(_SAYS.format(of or "a namespace"))
+    return name
 
 
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC

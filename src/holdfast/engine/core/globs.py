@@ -1,8 +1,7 @@
 """Patterns of paths, all of them held against a name at once, in bounded work.
 
 A `*` stands for anything, also for slashes, a `?` for one byte, and brackets for one of some, as
-`fnmatch` has it. All patterns are one automaton: where each of them is after a part of a name is a
-bit of one number, and what follows a byte is computed once and kept. So a name that looks like
+`fnmatch` has it. All patterns are one automaton (`workspace/automaton.py`): a name that looks like
 those before it takes a lookup for each of its bytes, however many patterns there are.
 
 Whoever chooses patterns and names can have every byte lead somewhere new. What that costs is
@@ -15,17 +14,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from holdfast.errors import InvalidValue
+from holdfast.workspace.automaton import Automaton, number_of
 
 MOST_WORK: Final = 10_000_000_000
 STEP_WORK: Final = 10_000
 """The bits of all steps that may be computed, and what a step counts beside its own. A step took
 4 us with patterns of 12,000 places, and 13 us with 62,000: all of it less than two seconds."""
-
-KEPT_BITS: Final = 64 << 20
-"""What is kept of it, with as much again around it: 8 MiB."""
-
-KEPT_AROUND: Final = 4096
-"""Bits of memory that a step takes beside its number."""
 
 _EVERY: Final = bytes(range(256))
 _STAR, _ANY = b"*?"
@@ -50,61 +44,26 @@ class Globs:
         self._size = len(tokens)
         self._steps = _steps(tokens)
         """For each byte, the places from which it leads to the next one."""
-        self._stars, self._ends = _number(stars, self._size), _number(ends, self._size)
+        self._stars, self._ends = number_of(stars, self._size), number_of(ends, self._size)
         self._left = MOST_WORK
-        self._states = dict[int, _State]()
-        self._kept = 0
-        self._begin = self._state(_number(starts, self._size))
+        self._matches = Automaton[int](
+            number_of(starts, self._size),
+            size=self._size,
+            follow=self._after,
+            decide=lambda places: bool(places & self._ends),
+        )
 
     def __call__(self, name: bytes) -> bool:
         """Says whether a name matches; raises `InvalidValue` when that took too much in all."""
-        state = self._begin
-        for byte in name:
-            state = state[byte]
-        return state.is_end
+        return self._matches(name)
 
-    def after(self, state: "_State", byte: int) -> "_State":
-        """Computes where a byte leads to."""
+    def _after(self, places: int, byte: int) -> int:
         self._left -= self._size + STEP_WORK
         if self._left < 0:
             raise InvalidValue(
                 "these patterns take too long to hold against all the names that are here"
             ).with_hint("Name the folders that are meant, or fewer patterns.")
-        places = state.places
-        return self._state(((places & self._steps[byte]) << 1) | (places & self._stars))
-
-    def _state(self, places: int) -> "_State":
-        self._kept += KEPT_AROUND
-        found = self._states.get(places)
-        if found is not None:
-            return found
-        self._kept += self._size
-        if self._kept > KEPT_BITS:
-            self._forget()
-        made = self._states[places] = _State(self, places, is_end=bool(places & self._ends))
-        return made
-
-    def _forget(self) -> None:
-        """Lets go of what is kept; the first state stays, and is as good as new."""
-        for state in self._states.values():
-            state.clear()  # They lead to each other: nothing else would let go of them soon.
-        self._states = {self._begin.places: self._begin}
-        self._kept = 0
-
-
-class _State(dict[int, "_State"]):
-    """The places that a name may have come to in the patterns, and where each byte leads to."""
-
-    __slots__ = ("_globs", "is_end", "places")
-
-    def __init__(self, globs: Globs, places: int, *, is_end: bool) -> None:
-        super().__init__()
-        self._globs, self.places, self.is_end = globs, places, is_end
-
-    def __missing__(self, byte: int) -> "_State":
-        """Computes where a byte leads to that has not come here before."""
-        self[byte] = following = self._globs.after(self, byte)
-        return following
+        return ((places & self._steps[byte]) << 1) | (places & self._stars)
 
 
 def _tokens(pattern: bytes) -> Iterator[bytes | None]:
@@ -162,11 +121,3 @@ def _steps(tokens: list[bytes]) -> list[int]:
         always | int.from_bytes(found[byte], "little") if byte in found else always
         for byte in range(256)
     ]
-
-
-def _number(places: Iterable[int], size: int) -> int:
-    """Returns places as the bits of a number."""
-    bits = bytearray(size // 8 + 1)
-    for place in places:
-        bits[place >> 3] |= 1 << (place & 7)
-    return int.from_bytes(bits, "little")

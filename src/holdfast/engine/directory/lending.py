@@ -25,6 +25,7 @@ from holdfast.workspace.journal import boot_id
 PATIENCE_S: Final = 60.0
 """How long is waited for whoever has a directory: as long as most clients wait for an answer."""
 
+OTHERS_RUN: Final = "other commands run in this namespace"
 IDLE_S: Final = 3600.0
 _ASK_AGAIN_S: Final = 0.02
 _PRIVATE: Final = 0o700
@@ -51,7 +52,7 @@ class Place:
                     fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     break
                 if time.monotonic() >= until:
-                    raise Busy("other commands run in this namespace")
+                    raise Busy(OTHERS_RUN)
                 time.sleep(_ASK_AGAIN_S)
             yield
         finally:

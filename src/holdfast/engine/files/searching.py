@@ -25,7 +25,7 @@ from holdfast.errors import InvalidValue, NotBuilt
 from holdfast.model.files import FileInfo, Finding, Findings
 from holdfast.operations.files import GlobFiles, SearchFiles
 from holdfast.tree import prefix_stop
-from holdfast.workspace.ignoring import BadPattern, to_regex
+from holdfast.workspace.patterns import BadPattern, Patterns
 
 SEARCH_S: Final = 1.5
 """How long one search takes at the most, but for the piece that it is at."""
@@ -226,12 +226,14 @@ def _selects(pattern: str | None) -> Callable[[bytes], bool]:
     """Returns a test for paths; a pattern is read as in `.gitignore`."""
     if pattern is None:
         return lambda _key: True
+    patterns = Patterns()
     try:
-        matches = re.compile(to_regex(pattern), re.DOTALL).fullmatch
+        patterns.add(pattern)
     except BadPattern as exc:
         message = f"this pattern cannot be read: {exc}"
         raise InvalidValue(message) from exc
-    return lambda key: matches(to_text(key)) is not None
+    fits = patterns.automaton()
+    return lambda key: fits(to_text(key))
 
 
 def _fixed(pattern: str) -> bytes:

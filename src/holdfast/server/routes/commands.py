@@ -4,8 +4,9 @@
 while, and in the end `{"result": {…}}`, without the texts that were sent before, or
 `{"error": {…}}`. A client that goes away takes its command with it.
 
-While it runs, a command has its tenant's share of threads, and its client time. What was said and
-not taken when it has ended is an answer as any other: it has to have room, and to be taken.
+While it runs, a command has its tenant's share of threads, and its client time. Until it is its
+turn in the namespace it has neither thread nor directory. What was said and not taken when it has
+ended is an answer as any other: it has to have room, and to be taken.
 """
 
 import asyncio
@@ -78,7 +79,7 @@ class _Running:
     async def _run(self, work: Callable[[], Executed]) -> Executed:
         self._request.scope[LIVE] = True
         try:
-            done = await in_thread(work, work=Work.COMMANDS)
+            done = await in_thread(work, work=Work.COMMANDS, line=self._agent.name)
         finally:
             del self._request.scope[LIVE]
         # What it said waits here already, and need not be there twice.
@@ -98,6 +99,7 @@ class _Running:
             await self._begun.wait()
         except asyncio.CancelledError:
             self._is_gone.set()
+            self._task.cancel()  # It may wait in line: nobody wants it to come first any more.
             raise
         if self._task.done():
             self._task.result()
