@@ -245,7 +245,9 @@ class Stage:
             if self.counts:
                 check_tenant(transaction, tenant_id, needed_bytes=size, quota=quota)
             name, now = self._context.new_pack_name(), self._context.clock()
-            transaction.add_inline_pack(tenant_id, name, inline.data, now=now)
+            transaction.add_inline_pack(
+                tenant_id, name, inline.data, plain_bytes=inline.plain_bytes, now=now
+            )
             self._name(transaction, name, inline.placements, epoch)
         for pack in self._announced:
             if not transaction.finish_pack(pack.pack_id):
@@ -344,6 +346,7 @@ class Stage:
                 name,
                 writer=writer,
                 size_bytes=len(pack.data),
+                plain_bytes=pack.plain_bytes,
                 now=context.clock(),
             )
         self._announced.append(_Announced(pack_id, name, pack.placements))

@@ -157,8 +157,7 @@ def _find_lost(context: Context, tenant_id: TenantId) -> dict[str, int]:
 
 def _named(transaction: Transaction, tenant_id: TenantId) -> dict[str, int]:
     """Returns the packs that have to be there, with how long they are."""
-    packs = transaction.iter_packs(tenant_id)
-    return {pack.name: pack.size_bytes for pack in packs if pack.is_stored and not pack.is_inline}
+    return transaction.outside_packs(tenant_id)
 
 
 def _is_in(lost: Mapping[str, int], found: Located) -> bool:
