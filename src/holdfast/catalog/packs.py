@@ -132,6 +132,11 @@ class PackQueries:
         """Returns the packs that were announced, and are not complete."""
         return [_to_pack(row) for row in self._db.all("unfinished_packs", tenant_id=tenant_id)]
 
+    def small_packs(self, tenant_id: TenantId, *, below: int, most: int) -> list[PackRow]:
+        """Returns complete packs with fewer bytes than that, the smallest first."""
+        found = self._db.all("small_packs", tenant_id=tenant_id, below=below, most=most)
+        return [_to_pack(row) for row in found]
+
     def outside_packs(self, tenant_id: TenantId) -> dict[str, int]:
         """Returns the packs that have to be in the blob store, with how long they are."""
         return dict(self._db.all("outside_packs", tenant_id=tenant_id))

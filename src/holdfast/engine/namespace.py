@@ -48,6 +48,7 @@ from holdfast.engine.timeline.fork import fork
 from holdfast.engine.timeline.selection import select
 from holdfast.engine.timeline.takeback_many import take_back_since
 from holdfast.errors import InvalidValue
+from holdfast.fetching import fetched
 from holdfast.ids import NamespaceId, SnapshotId
 from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
@@ -187,6 +188,7 @@ class Namespace:
         return snapshots.find_current(self._handle)
 
     @takes(ListTimeline)
+    @fetched
     def timeline(self, wanted: ListTimeline) -> Timeline:
         """Returns the snapshots, newest first; `before` continues below a `number`.
 
@@ -197,6 +199,7 @@ class Namespace:
         return listing.timeline(self._handle, wanted)
 
     @takes(Historic)
+    @fetched
     def history(self, wanted: Historic) -> History:
         """Returns what happened to one thing, newest first: a path, or what a `Name` names.
 
@@ -293,6 +296,7 @@ class Namespace:
     # Comparing
 
     @takes(Diff)
+    @fetched
     def diff(self, wanted: Diff) -> Changes:
         """Returns what leads from one snapshot to another.
 
@@ -304,15 +308,18 @@ class Namespace:
             return collect_changes(found, limit=wanted.limit, counts=wanted.counts)
 
     @does(CountFolders)
+    @fetched
     def diff_folders(self, wanted: CountFolders) -> FolderCounts:
         return self.comparing.folders(wanted)
 
     @takes(GetTextDiff)
+    @fetched
     def text_diff(self, wanted: GetTextDiff) -> str:
         """Returns a unified diff of one file between two moments; empty if nothing differs."""
         return self.comparing.text(wanted)
 
     @takes(TextDiffs)
+    @fetched
     def text_diffs(self, wanted: TextDiffs) -> list[tuple[Change, str]]:
         """Returns every change between two moments with its unified diff."""
         lines = wanted.context_lines
@@ -406,6 +413,7 @@ class Namespace:
         return self.snapshot(label)
 
     @does(ListSnapshots)
+    @fetched
     def list_snapshots(self, wanted: ListSnapshots) -> Timeline:
         return listing.snapshots(self._handle, wanted)
 

@@ -273,6 +273,11 @@ FROM packs WHERE tenant_id = :tenant_id ORDER BY id
 SELECT id, name, state, is_inline, writer, size_bytes, plain_bytes
 FROM packs WHERE tenant_id = :tenant_id AND state <> 'stored' ORDER BY id
 
+-- name: small_packs
+SELECT id, name, state, is_inline, writer, size_bytes, plain_bytes
+FROM packs WHERE tenant_id = :tenant_id AND size_bytes < :below AND state = 'stored'
+ORDER BY size_bytes, id LIMIT :most
+
 -- name: outside_packs
 SELECT name, size_bytes FROM packs
 WHERE tenant_id = :tenant_id AND is_inline = 0 AND state = 'stored'

@@ -43,6 +43,17 @@ STATE_CACHE_BYTES: Final = 32 << 20
 """The states of sessions that are being used: read from its map, one of 1 MB takes 5 ms."""
 
 
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Which packs of a tenant were not there, or too short, at some moment."""
+
+    at: datetime
+    wanted: Mapping[str, int]
+    """How long they should be."""
+    lost: Mapping[str, int]
+    """How long they are."""
+
+
 Salvage = Callable[[Path], Iterable[tuple[str, bytes]]]
 """Yields the packs that lie in a place, with what they are called there."""
 
@@ -106,8 +117,8 @@ class Context:
     """Whether a git remote may be at an address that is not public."""
     git_certificates: Path | None = None
     """A file of certificates by which an https remote is known; None for the system's."""
-    looked: dict[TenantId, datetime] = field(default_factory=dict[TenantId, datetime])
-    """When all packs of a tenant were last seen to be there."""
+    looked: dict[TenantId, Look] = field(default_factory=dict[TenantId, Look])
+    """What was seen when the packs of a tenant were last looked at: see `objects/trust.py`."""
     added: dict[NamespaceId, int] = field(default_factory=dict[NamespaceId, int])
     """The sum of marks for which all pending rows were seen to be there: `planes/missing.py`."""
 

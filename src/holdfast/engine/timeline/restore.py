@@ -36,6 +36,7 @@ from holdfast.engine.files.fitting import (
     settle,
 )
 from holdfast.engine.objects.content import content_refs
+from holdfast.engine.objects.reader import Objects
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.objects.trust import check_long_enough
 from holdfast.engine.pending.fold import Folded, fold, lacking_at
@@ -168,21 +169,30 @@ def prove(handle: Handle, snapshot: SnapshotInfo) -> bool:
     The row on the timeline, the head, the root object and the top of each map: all of them are
     found by their names and hash to them.
     """
+    is_remote = handle.context.blobs.is_remote
+    if is_remote and not _is_stored(handle.objects, snapshot.root):
+        return False
     with handle.context.catalog.read() as transaction:
         transaction.ahead(Transaction.find_snapshot, snapshot.namespace_id, snapshot.id)
         transaction.ahead(Transaction.find_head_by_id, snapshot.namespace_id)
-        objects = handle.objects_in(transaction)
-        try:
-            root = objects.get_root(snapshot.root)
-            named = (snapshot.root, *map(root.plane, Plane))
-            objects.check_stored([each for each in named if each not in _NEVER_STORED])
-        except Damaged:
+        if not is_remote and not _is_stored(handle.objects_in(transaction), snapshot.root):
             return False
         row = transaction.find_snapshot(snapshot.namespace_id, snapshot.id)
         head = transaction.find_head_by_id(snapshot.namespace_id)
     if row is None or head is None or row.root != snapshot.root:
         return False
     return head.generation != snapshot.number or head.root == snapshot.root
+
+
+def _is_stored(objects: Objects, root_id: ObjectId) -> bool:
+    """Says whether a root object and the top of each map can be read from where they are."""
+    try:
+        root = objects.get_root(root_id)
+        named = (root_id, *map(root.plane, Plane))
+        objects.check_stored([each for each in named if each not in _NEVER_STORED])
+    except Damaged:
+        return False
+    return True
 
 
 class Goal(NamedTuple):
