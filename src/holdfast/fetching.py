@@ -6,8 +6,9 @@ of a transaction ends it with `Away`: the block is fetched, and the work done an
 where it meets the block in memory.
 
 Only what can be done twice is: work that `anew` began, and in which nothing was written since, or
-that was made to be written again. And no more than `ROUNDS` times: what needs a bucket again and
-again, or more than memory keeps, is fetched where it is needed, so that it comes to an end.
+that was made to be written again and has not been committed. And no more than `ROUNDS` times: what
+needs a bucket again and again, or more than memory keeps, is fetched where it is needed, so that it
+comes to an end.
 """
 
 from collections.abc import Callable
@@ -51,9 +52,17 @@ def can_wait() -> bool:
 
 
 def write() -> None:
-    """Notes that something is written: who has begun this, and all around, goes on to its end."""
+    """Notes that something is about to be written: whoever may not write it again goes on."""
     work = _WORK.get()
     while work is not None and not work.rewrites:
+        work.left = 0
+        work = work.around
+
+
+def done() -> None:
+    """Notes that what was asked for is done: whoever has begun this, and all around, goes on."""
+    work = _WORK.get()
+    while work is not None:
         work.left = 0
         work = work.around
 
@@ -66,8 +75,8 @@ def anew(
 ) -> T:
     """Does something, and does it anew whenever something had to be fetched for it.
 
-    What it `rewrites` is undone where it ends with an error; `again` is called before each time but
-    the first.
+    What it `rewrites` is undone where it ends with an error, until it is `done`; `again` is called
+    before each time but the first.
     """
     around = _WORK.get()
     work = _Work(around, rewrites=rewrites)
@@ -84,7 +93,7 @@ def anew(
     finally:
         _WORK.reset(token)
         if rewrites:
-            write()
+            done()
 
 
 def fetched(read: Callable[P, T]) -> Callable[P, T]:

@@ -319,6 +319,7 @@ def mix(where: Path | str) -> None:
         "DROP TABLE leases",
         "DROP TABLE writers",
         "DROP TABLE pack_sums",
+        "DROP TABLE sweeps",
         "DROP INDEX packs_outside",
         "DROP INDEX packs_unfinished",
         "ALTER TABLE packs DROP COLUMN plain_bytes",

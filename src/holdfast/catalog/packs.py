@@ -245,6 +245,14 @@ class PackQueries:
             "delete_object", ({"tenant_id": tenant_id, "id": key, "epoch": before} for key in keys)
         )
 
+    def find_sweep(self, tenant_id: TenantId) -> bytes | None:
+        """Returns what stands for all that a tenant needed and had when it was last collected."""
+        row = self._db.one("find_sweep", tenant_id=tenant_id)
+        return None if row is None else row[0]
+
+    def set_sweep(self, tenant_id: TenantId, digest: bytes) -> None:
+        self._db.run("set_sweep", tenant_id=tenant_id, digest=digest)
+
     def page_objects(self, tenant_id: TenantId, *, after: bytes, most: int) -> list[ObjectRow]:
         found = self._db.all("page_objects", tenant_id=tenant_id, after=after, most=most)
         return [ObjectRow(*row) for row in found]

@@ -9,8 +9,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
+from holdfast import fetching
 from holdfast.blobs.port import BlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
@@ -187,7 +189,9 @@ class Context:
         Of a request under a name, its reply is kept in it.
         """
         catalog = self.catalog
-        return catalog.work() if isinstance(catalog, Replying) else catalog.write()
+        opened = catalog.work() if isinstance(catalog, Replying) else catalog.write()
+        # Who has a bucket may begin anew until then, and never after.
+        return _Done(opened) if self.blobs.is_remote else opened
 
     def if_undone(self, act: Callable[[], None]) -> None:
         """Does something should the last transaction of `work` be undone yet, with its reply."""
@@ -241,3 +245,26 @@ class Context:
             lately=Lately(0),
             added={},
         )
+
+
+class _Done:
+    """A write transaction after which nothing is done anew."""
+
+    __slots__ = ("_opened",)
+
+    def __init__(self, opened: AbstractContextManager[Transaction]) -> None:
+        self._opened = opened
+
+    def __enter__(self) -> Transaction:
+        return self._opened.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        suppresses = self._opened.__exit__(kind, error, trace)
+        if kind is None:
+            fetching.done()
+        return suppresses

@@ -45,10 +45,11 @@ from holdfast.engine.planes.handle import Handle, as_it_is, looking_at
 from holdfast.engine.sessions.reviving import revive
 from holdfast.engine.sessions.terms import keep_terms
 from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_changes, to_changes
-from holdfast.engine.timeline.head import Move, advance, replacing
+from holdfast.engine.timeline.head import Move, Plan, advance, replacing
 from holdfast.engine.timeline.selection import EVERYTHING, Selection, Selects, is_pattern
 from holdfast.entries import blobs_of
 from holdfast.errors import Damaged, InTheWay, NameNotFound, ObjectMissing
+from holdfast.fetching import anew
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, UNSTORED_ROOTS, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model.changes import Change, Changes, Restored
@@ -134,13 +135,17 @@ def restore(
 
     with looking_at(handle, target):
         if dry_run:
-            with folded_head(handle) as (transaction, folded):
-                aim = plan(transaction, folded).result
-            return _answer(None, aim, None)
+            return _answer(None, anew(partial(_looked, handle, plan)), None)
         done, aim = advance(handle, plan, expected=expected)
     safety_id = done[0].id if len(done) > 1 else None
     is_proven = prove(handle, done[-1])
     return _answer(done[-1], aim, safety_id, verified=is_proven)
+
+
+def _looked(handle: Handle, plan: Plan[_Aim]) -> _Aim:
+    """Returns where a plan would lead."""
+    with folded_head(handle) as (transaction, folded):
+        return plan(transaction, folded).result
 
 
 @contextmanager

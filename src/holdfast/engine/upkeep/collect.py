@@ -20,10 +20,13 @@ left over.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from typing import Final
+
+import msgspec
+from blake3 import blake3
 
 from holdfast.catalog.packs import ObjectRow, PackRow, pages
 from holdfast.engine.core.context import Context
@@ -34,12 +37,47 @@ from holdfast.engine.objects.retired import clear, retire_unnamed, retired, reti
 from holdfast.engine.sessions.purging import purge
 from holdfast.engine.upkeep.repacking import BATCH, WASTE, Live, Packer, lock_name
 from holdfast.errors import Damaged, ObjectMissing, PackMissing
-from holdfast.ids import ObjectId, TenantId
+from holdfast.ids import ObjectId, PackId, TenantId
 from holdfast.model.upkeep import Collected
 from holdfast.progress import Progress, no_progress
 
 AWAITED: Final = timedelta(days=1)
 """How long what was sent ahead of a snapshot waits for it."""
+
+
+class _Needed(msgspec.Struct, frozen=True):
+    """What a tenant needs at one moment, as its rows say, and the packs that it has."""
+
+    roots: set[ObjectId]
+    entries: set[bytes]
+    received: set[ObjectId]
+    packs: Sequence[PackRow]
+
+    def digest(self, packs: Iterable[PackId]) -> bytes:
+        """Returns what stands for all of it, with these packs in place of those that there are."""
+        digest = blake3()
+        for part in (self.roots, self.entries, self.received, map(_to_bytes, packs)):
+            listed = sorted(part)
+            digest.update(b"".join([len(listed).to_bytes(8), *map(_framed, listed)]))
+        return digest.digest()
+
+
+def _to_bytes(pack_id: PackId) -> bytes:
+    return pack_id.to_bytes(8, signed=True)  # A bit of it may be flipped.
+
+
+def _framed(data: bytes) -> bytes:
+    return len(data).to_bytes(8) + data
+
+
+class _Swept(msgspec.Struct, frozen=True):
+    """What a sweep found: packs, what lives in them, and how many objects died."""
+
+    packs: Sequence[PackRow] = ()
+    live: Live = {}
+    deleted: int = 0
+    needed: _Needed | None = None
+    """What was needed, if nothing else was kept: where that stays so, nothing more can die."""
 
 
 def collect(
@@ -79,18 +117,19 @@ def _collect(
     # First: on a full disk, this makes the room that the rest needs.
     freed = clear(context, tenant_id, now=now)
     cleared = _clear_litter(context, tenant_id)
-    deleted, hidden = 0, list[str]()
+    swept, hidden = _Swept(), list[str]()
     try:
         # First: the states of their versions are what objects are kept for.
         hidden += purge(context, tenant_id)
-        packs, live, deleted = _sweep(context, tenant_id, progress)
+        swept = _sweep(context, tenant_id, progress, all_of_it=now or packer.spares_nothing)
     except Damaged as exc:
         # Unless somebody else is at it by now, and has moved it.
         context.catalog.check_current()
         # What cannot be read may need anything: nothing is given up while that is so.
         hidden.append(str(exc))
     else:
-        packer.run(packs, live, progress)
+        packer.run(swept.packs, swept.live, progress)
+        _note(context, tenant_id, swept, packer, is_sound=not (hidden or packer.damaged))
         if lists:
             retire_unnamed(context)
         freed += clear(context, tenant_id, now=now)
@@ -100,7 +139,18 @@ def _collect(
         after = transaction.stored_bytes(tenant_id) + waiting
     removed, damaged = cleared + packer.removed, (*hidden, *packer.damaged)
     freed += packer.freed_bytes
-    return Collected(deleted, removed, before, after, damaged, waiting, freed)
+    return Collected(swept.deleted, removed, before, after, damaged, waiting, freed)
+
+
+def _note(
+    context: Context, tenant_id: TenantId, swept: _Swept, packer: Packer, *, is_sound: bool
+) -> None:
+    """Notes what was needed and is left, for the next collection; only where all was looked at."""
+    if swept.needed is None or not is_sound or not context.blobs.is_remote:
+        return
+    left = {pack.id for pack in swept.packs} - packer.gone | packer.made
+    with context.catalog.write() as transaction:
+        transaction.set_sweep(tenant_id, swept.needed.digest(left))
 
 
 def _count_rows(context: Context, tenant_id: TenantId) -> None:
@@ -148,31 +198,42 @@ def _is_whole(context: Context, pack: PackRow) -> bool:
         return False
 
 
-def _sweep(
-    context: Context, tenant_id: TenantId, progress: Progress
-) -> tuple[list[PackRow], Live, int]:
-    """Deletes dead objects from the index; returns packs, live objects, and how many died."""
+def _sweep(context: Context, tenant_id: TenantId, progress: Progress, *, all_of_it: bool) -> _Swept:
+    """Deletes dead objects from the index.
+
+    With a bucket, maps are not followed if nothing is needed, or there, that was not so when the
+    last collection had ended, unless `all_of_it` is looked at in any case.
+    """
     with context.catalog.write() as transaction:
         transaction.expire_received(tenant_id, before=context.clock() - AWAITED)
         epoch = transaction.advance_epoch(tenant_id)
     progress("mark", 0, 1)
     with context.catalog.read() as transaction:
-        roots = root_ids(transaction, tenant_id)
-        entries = referring(pending_entries(transaction, tenant_id))
-        received = transaction.iter_received(tenant_id)
+        found = _Needed(
+            root_ids(transaction, tenant_id),
+            referring(pending_entries(transaction, tenant_id)),
+            transaction.iter_received(tenant_id),
+            [pack for pack in transaction.iter_packs(tenant_id) if pack.is_stored],
+        )
+        former = transaction.find_sweep(tenant_id) if context.blobs.is_remote else None
+    if not all_of_it and former == found.digest(pack.id for pack in found.packs):
+        return _Swept()
     # When the transaction has ended: maps take long to follow, and of a bucket it is requests. What
     # was needed then stays where it is found by its name, as nobody deletes but who has the lock.
-    needed = mark(Objects(context, tenant_id), roots, entries)
+    needed = mark(Objects(context, tenant_id), found.roots, found.entries)
     live: Live = defaultdict(dict)
     dead: list[ObjectRow] = []
+    is_settled = True
     with context.catalog.read() as transaction:
         # Packs and objects of one moment: a pack that is named later is not ours to judge.
         packs = transaction.iter_packs(tenant_id)
         for page in pages(transaction, tenant_id):
             for row in page:
-                if row.id in needed or row.id in received or row.touched >= epoch:
+                is_needed = row.id in needed or row.id in found.received
+                if is_needed or row.touched >= epoch:
                     live[row.pack_id][row.id] = row.size
                     needed.discard(row.id)
+                    is_settled &= is_needed
                 else:
                     dead.append(row)
     _check_index(packs, live, needed)
@@ -186,7 +247,9 @@ def _sweep(
         # Stamped by a writer since we looked: it lives, and so must the pack it lies in.
         for object_id in spared:
             live[batch[object_id].pack_id][object_id] = batch[object_id].size
-    return [pack for pack in packs if pack.is_stored], live, deleted
+            is_settled = False
+    stored = [pack for pack in packs if pack.is_stored]
+    return _Swept(stored, live, deleted, found if is_settled else None)
 
 
 def _check_index(packs: Sequence[PackRow], live: Live, missing: set[ObjectId]) -> None:

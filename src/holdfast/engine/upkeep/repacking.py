@@ -108,9 +108,16 @@ class Packer:
         self._waste = waste
         self._live: Live = {}
         self.removed = 0
+        self.gone, self.made = set[PackId](), set[PackId]()
+        """Packs that it took out of use, and those that took their place."""
         self.freed_bytes = 0
         """What was deleted at once, less what was written."""
         self.damaged: list[str] = []
+
+    @property
+    def spares_nothing(self) -> bool:
+        """Whether nothing that is dead may stay anywhere."""
+        return not self._waste
 
     def run(self, packs: Sequence[PackRow], live: Live, progress: Progress) -> None:
         """Goes through the packs, oldest first."""
@@ -215,6 +222,7 @@ class Packer:
         with context.catalog.write() as transaction:
             if not transaction.finish_pack(pack_id):
                 return
+        self.made.add(pack_id)
         self.freed_bytes -= len(new.data)
         self._move(sources, pack_id, new.placements)
         self._drop([pack for pack, _ in sources])
@@ -263,6 +271,7 @@ class Packer:
             for pack in packs:
                 transaction.delete_pack(pack.id)
             transaction.retire(outside)
+        self.gone |= {pack.id for pack in packs}
         self.removed += len(packs)
         self.freed_bytes += sum(pack.size_bytes for pack in packs if pack.is_inline)
 
