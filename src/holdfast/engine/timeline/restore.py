@@ -38,7 +38,7 @@ from holdfast.engine.files.fitting import (
 from holdfast.engine.objects.content import content_refs
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.objects.stage import Stage, StagedObjects
-from holdfast.engine.objects.trust import check_long_enough
+from holdfast.engine.objects.trust import check_long_enough, look_ahead
 from holdfast.engine.pending.fold import Folded, fold, lacking_at
 from holdfast.engine.planes.attached import Shows
 from holdfast.engine.planes.handle import Handle, as_it_is, looking_at
@@ -135,6 +135,7 @@ def restore(
 
     with looking_at(handle, target):
         if dry_run:
+            look_ahead(handle.context, handle.tenant_id)
             return _answer(None, anew(partial(_looked, handle, plan)), None)
         done, aim = advance(handle, plan, expected=expected)
     safety_id = done[0].id if len(done) > 1 else None
