@@ -6,9 +6,9 @@ of a transaction ends it with `Away`: the block is fetched, and the work done an
 where it meets the block in memory.
 
 Only what can be done twice is: work that `anew` began, and in which nothing was written since, or
-that was made to be written again and has not been committed. And no more than `ROUNDS` times: what
-needs a bucket again and again, or more than memory keeps, is fetched where it is needed, so that it
-comes to an end.
+that was made to be written again and has not been committed. And no more than `ROUNDS` times, nor
+for more than `ROOM_BYTES`: what needs a bucket again and again, or more than memory keeps, is
+fetched where it is needed, so that it comes to an end.
 """
 
 from collections.abc import Callable
@@ -20,6 +20,9 @@ ROUNDS: Final = 32
 """Times that work is done anew. Each costs what it has done so far, which is all in memory by then:
 a few milliseconds, where a request takes twenty."""
 
+ROOM_BYTES: Final = 8 << 20
+"""What is fetched ahead: half of what is kept of blocks, so that none pushes another one out."""
+
 T = TypeVar("T")
 P = ParamSpec("P")
 
@@ -27,19 +30,21 @@ P = ParamSpec("P")
 class Away(Exception):
     """Something has to be fetched first; never leaves the engine."""
 
-    def __init__(self, fetch: Callable[[], bool]) -> None:
+    def __init__(self, fetch: Callable[[], int]) -> None:
         super().__init__("what is needed lies in a bucket")
         self.fetch = fetch
-        """Fetches it; False if it is better looked for where it is needed."""
+        """Fetches it, and returns how many bytes that were; 0 if it is better looked for where it
+        is needed."""
 
 
 class _Work:
     """Work that is done anew when it ends with `Away`, as long as there are rounds left."""
 
-    __slots__ = ("around", "left", "rewrites")
+    __slots__ = ("around", "left", "rewrites", "room")
 
     def __init__(self, around: "_Work | None", *, rewrites: bool) -> None:
-        self.around, self.rewrites, self.left = around, rewrites, ROUNDS
+        self.around, self.rewrites = around, rewrites
+        self.left, self.room = ROUNDS, ROOM_BYTES
 
 
 _WORK: Final[ContextVar[_Work | None]] = ContextVar("work", default=None)
@@ -87,7 +92,9 @@ def anew(
                 return run()
             except Away as exc:
                 away = exc
-            work.left = work.left - 1 if away.fetch() else 0
+            size = away.fetch()
+            work.room -= size
+            work.left = work.left - 1 if size and work.room > 0 else 0
             if again is not None:
                 again()
     finally:

@@ -17,7 +17,7 @@ from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Damaged, PackMissing
-from holdfast.fetching import ROUNDS, Away, anew, can_wait, fetched, write
+from holdfast.fetching import ROOM_BYTES, ROUNDS, Away, anew, can_wait, fetched, write
 from holdfast.testing.apart import Watched
 from holdfast.testing.clocks import Watch
 
@@ -216,8 +216,9 @@ def test_a_pack_from_before_it_was_counted_is_counted_once(bucket: Bucket) -> No
 class Far:
     """Something that has to be fetched, as often as there is something left of it."""
 
-    def __init__(self, left: int = 1, *, is_there: bool = True) -> None:
-        self.left, self.is_there, self.begun, self.inside = left, is_there, 0, 0
+    def __init__(self, left: int = 1, *, is_there: bool = True, size: int = 1) -> None:
+        self.left, self.is_there, self.size = left, is_there, size
+        self.begun = self.inside = 0
 
     def read(self) -> str:
         self.begun += 1
@@ -228,9 +229,9 @@ class Far:
             self.left -= 1
         return "read"
 
-    def fetch(self) -> bool:
+    def fetch(self) -> int:
         self.left -= self.is_there
-        return self.is_there
+        return self.size * self.is_there
 
 
 def test_work_begins_anew_until_all_was_fetched() -> None:
@@ -244,6 +245,9 @@ def test_work_that_needs_too_much_comes_to_an_end() -> None:
     far = Far(ROUNDS + 5)
     assert anew(far.read) == "read"
     assert (far.begun, far.inside) == (ROUNDS + 1, 5)
+    far = Far(4, size=ROOM_BYTES // 2)
+    assert anew(far.read) == "read"
+    assert (far.begun, far.inside) == (3, 2)
 
 
 def test_what_is_not_there_is_looked_for_where_it_is_needed() -> None:

@@ -16,7 +16,7 @@ Events as they leave: in feeds, in live streams and in webhooks, always the same
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 

@@ -247,26 +247,29 @@ class Objects:
         return again
 
 
-def _bring(context: Context, places: Sequence[Located]) -> bool:
-    """Fetches blocks of a bucket into memory, several at a time; False if one is not as it was."""
+def _bring(context: Context, places: Sequence[Located]) -> int:
+    """Fetches blocks of a bucket into memory, several at a time; returns how many bytes they have.
 
-    def bring(place: Located) -> None:
+    0 if memory does not keep one, or one is not as it was.
+    """
+
+    def bring(place: Located) -> int:
         block = fetch_block(context, place)
         key = (place.pack, place.placement.block_offset)
         context.blocks.put(key, block, size=len(block))
+        return len(block) if context.blocks.find(key) is not None else 0
 
     try:
         if len(places) == 1:
-            bring(places[0])
-        else:
-            # Loaded by who has a bucket.
-            from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see above
+            return bring(places[0])
+        # Loaded by who has a bucket.
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see above
 
-            with ThreadPoolExecutor(min(_AT_ONCE, len(places))) as pool:
-                list(pool.map(bring, places))
+        with ThreadPoolExecutor(min(_AT_ONCE, len(places))) as pool:
+            sizes = [*pool.map(bring, places)]
     except Damaged:
-        return False  # A collector may have moved it: who looks it up anew knows.
-    return True
+        return 0  # A collector may have moved it: who looks it up anew knows.
+    return sum(sizes) if all(sizes) else 0
 
 
 def fetch_block(context: Context, located: Located, *, is_afresh: bool = False) -> bytes:
