@@ -188,7 +188,6 @@ class Namespace:
         return snapshots.find_current(self._handle)
 
     @takes(ListTimeline)
-    @fetched
     def timeline(self, wanted: ListTimeline) -> Timeline:
         """Returns the snapshots, newest first; `before` continues below a `number`.
 
@@ -199,7 +198,6 @@ class Namespace:
         return listing.timeline(self._handle, wanted)
 
     @takes(Historic)
-    @fetched
     def history(self, wanted: Historic) -> History:
         """Returns what happened to one thing, newest first: a path, or what a `Name` names.
 
@@ -308,18 +306,15 @@ class Namespace:
             return collect_changes(found, limit=wanted.limit, counts=wanted.counts)
 
     @does(CountFolders)
-    @fetched
     def diff_folders(self, wanted: CountFolders) -> FolderCounts:
         return self.comparing.folders(wanted)
 
     @takes(GetTextDiff)
-    @fetched
     def text_diff(self, wanted: GetTextDiff) -> str:
         """Returns a unified diff of one file between two moments; empty if nothing differs."""
         return self.comparing.text(wanted)
 
     @takes(TextDiffs)
-    @fetched
     def text_diffs(self, wanted: TextDiffs) -> list[tuple[Change, str]]:
         """Returns every change between two moments with its unified diff."""
         lines = wanted.context_lines
@@ -413,7 +408,6 @@ class Namespace:
         return self.snapshot(label)
 
     @does(ListSnapshots)
-    @fetched
     def list_snapshots(self, wanted: ListSnapshots) -> Timeline:
         return listing.snapshots(self._handle, wanted)
 

@@ -29,6 +29,7 @@ from holdfast.engine.timeline.diff import (
 from holdfast.engine.timeline.patches import make_patches
 from holdfast.engine.timeline.selection import select
 from holdfast.errors import PathNotFound
+from holdfast.fetching import fetched
 from holdfast.model.basics import Plane, Root, SnapshotInfo, SnapshotLike, Timeline
 from holdfast.model.changes import (
     WORDS,
@@ -127,6 +128,7 @@ class Comparing:
                 for plane, key, word in words_between(source, before, goal, parts)
             )
 
+    @fetched
     def count(self, wanted: Diff, *, time: timedelta | None = None) -> Tally | None:
         """Returns how much differs in all; None if it takes longer than that."""
         every, is_over = Counter[tuple[Plane, str]](), self._ending(time)
@@ -137,6 +139,7 @@ class Comparing:
                     return None
         return every
 
+    @fetched
     def folders(self, wanted: CountFolders, *, time: timedelta | None = None) -> FolderCounts:
         """Returns how much differs in each folder, as far as that can be told in a time."""
         every, is_over = Counter[tuple[Plane, str]](), self._ending(time)
@@ -173,6 +176,7 @@ class Comparing:
         """Returns as much of a timeline as can be searched quickly."""
         return listing.timeline(self._handle, wanted, time=listing.PAGE_TIME)
 
+    @fetched
     def page(
         self, wanted: GetChanges, *, after: Place | None, most: int, time: timedelta | None = None
     ) -> ChangesPage:
@@ -202,6 +206,7 @@ class Comparing:
     def _chosen(self, snapshot: SnapshotLike | None) -> SnapshotInfo | None:
         return None if snapshot is None else snapshots.resolve(self._handle, snapshot)
 
+    @fetched
     def text(self, wanted: GetTextDiff, *, is_over: Callable[[], bool] = lambda: False) -> str:
         """Returns the unified diff of one file; empty if nothing differs.
 
@@ -220,6 +225,7 @@ class Comparing:
                 return ""
             return self._text(source, change, wanted.context_lines, is_over)
 
+    @fetched
     def patches(self, wanted: TextDiffs) -> list[Patch]:
         """Returns every change between two moments with what it takes to do it again."""
         unify, lines = self._handle.context.unify, wanted.context_lines
@@ -230,6 +236,7 @@ class Comparing:
         """Returns as much of what happened to one thing as can be told quickly."""
         return history.page(self._handle, name, limit=limit, before=before, time=history.PAGE_TIME)
 
+    @fetched
     def page_of_texts(
         self,
         wanted: GetTextDiffs,
