@@ -139,7 +139,8 @@ class PackQueries:
 
     def outside_packs(self, tenant_id: TenantId) -> dict[str, int]:
         """Returns the packs that have to be in the blob store, with how long they are."""
-        return dict(self._db.all("outside_packs", tenant_id=tenant_id))
+        found = self._db.all("outside_packs", tenant_id=tenant_id)
+        return {name: size_bytes for name, size_bytes in found}  # noqa: C416 - rows are untyped
 
     def set_plain_bytes(self, pack_id: PackId, plain_bytes: int) -> None:
         """Notes what the objects of a pack take before they are compressed."""

@@ -76,7 +76,9 @@ def find_in_lost_packs(
     context: Context, tenant_id: TenantId, object_ids: Sequence[ObjectId]
 ) -> set[ObjectId]:
     """Returns which of these objects lie in packs that are lost."""
-    lost = _find_lost(context, tenant_id) if object_ids else {}
+    if not object_ids:
+        return set()
+    lost = _find_lost(context, tenant_id)
     found: set[ObjectId] = set()
     for at in range(0, len(object_ids) if lost else 0, BATCH):
         with context.catalog.ask() as transaction:

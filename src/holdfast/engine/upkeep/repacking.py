@@ -162,9 +162,10 @@ class Packer:
         living = sum(live.values())
         # What was written down is not read again, unless it cannot be so.
         if held_bytes is None or held_bytes < living:
+            held_bytes = 0
             with self._sparing(pack):
                 held_bytes = self._count(pack)
-        return held_bytes is not None and living < held_bytes * (1 - self._waste)
+        return living < held_bytes * (1 - self._waste)
 
     def _count(self, pack: PackRow) -> int:
         """Returns what the objects of a pack take, as it says itself, and writes that down."""
