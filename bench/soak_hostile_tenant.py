@@ -173,13 +173,14 @@ def make_tenants(server: Server, rate: int, *, snapshots: int) -> tuple[list[str
 
 def tell(when: str, seen: Seen) -> None:
     """Prints what was seen."""
+    kinds = ", ".join(f"{kind} {at(0.99, took):.0f}" for kind, took in seen.kinds.items())
     print(
         f"{when}: {len(seen.took)} requests, p50 {seen.at(0.5):.1f} ms, p99 {seen.at(0.99):.1f} ms,"
         f" worst {max(seen.took) * 1e3:.0f} ms, {seen.errors.total()} errors; /health/live at worst"
         f" {max(seen.probes) * 1e3:.0f} ms; the disk's own p99 {at(0.99, seen.syncs):.1f} ms;"
         f" {seen.rss_kb // 1024} MiB resident,"
         f" {seen.cpu_s:.1f} s computed;"
-        f" p99 by kind {', '.join(f'{kind} {at(0.99, took):.0f}' for kind, took in seen.kinds.items())}",
+        f" p99 by kind {kinds}",
         flush=True,
     )
 

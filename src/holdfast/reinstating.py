@@ -33,7 +33,14 @@ from holdfast.model.erasures import Certificate
 from holdfast.model.upkeep import Reinstated
 from holdfast.progress import Progress, no_progress
 from holdfast.settings import CATALOG_NAME
-from holdfast.wiring import POSTGRES_SCHEMES, begin_store, load_postgres, open_blobs, open_vault
+from holdfast.wiring import (
+    POSTGRES_SCHEMES,
+    begin_store,
+    load_postgres,
+    open_blobs,
+    open_vault,
+    store_of_database,
+)
 
 _PLACES: Final = {
     "postgres": "Name a database: `holdfast reinstate BACKUP postgresql://… --objects PACKS`; "
@@ -134,9 +141,9 @@ def _make_in_database(
         # Bytes first, name last: rows without their packs would be damage.
         publish()
         migrations = source.manifest.catalog.migrations
-        postgres.load_catalog(location, str(source.catalog), migrations=migrations)
+        store = store_of_database(objects, vault=source.manifest.vault)
+        postgres.load_catalog(location, str(source.catalog), migrations=migrations, store=store)
         on_failure.callback(postgres.drop_catalog, location)
-        begin_store(location, objects, vault=source.manifest.vault, is_apart=True)
         with open_vault(location, objects=objects) as vault:
             _erase_again(vault, erased)
             done = _prove(vault, source, location, progress)

@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
+from datetime import datetime
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +20,7 @@ from holdfast.engine.core.context import Clock, Context, system_clock
 from holdfast.engine.core.embedding import Embedder, EmbedFunction
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.core.linediff import Unify, unify
-from holdfast.engine.objects.stores import mark_store
+from holdfast.engine.objects.stores import CHORE, mark_place, mark_store
 from holdfast.engine.planes.commanding import Commands
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
@@ -43,6 +44,9 @@ from holdfast.settings import (
 )
 
 T = TypeVar("T")
+
+Begin = Callable[[], datetime]
+"""Begins something; returns when that was."""
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
@@ -130,13 +134,16 @@ def begin_store(
     is_apart: bool,
 ) -> None:
     """Says whose packs a place has, which have just been put there, and tells the catalog."""
-    text = os.fspath(location)
-    is_database = text.startswith(POSTGRES_SCHEMES)
-    catalog = _open_postgres(text) if is_database else SqliteCatalog(_to_folder(text))
-    with closing(catalog):
+    with closing(SqliteCatalog(_to_folder(os.fspath(location)))) as catalog:
         mark_store(
             catalog, open_blobs(packs)[0], vault=vault, now=system_clock(), is_apart=is_apart
         )
+
+
+def store_of_database(packs: str | os.PathLike[str], *, vault: str) -> tuple[str, Begin]:
+    """Returns the chore that says since when packs are where they are, and what marks the place."""
+    blobs, _ = open_blobs(packs)
+    return CHORE, lambda: mark_place(blobs, vault=vault, now=system_clock())
 
 
 def open_blobs(place: str | os.PathLike[str]) -> tuple[BlobStore, tuple[Path, ...]]:

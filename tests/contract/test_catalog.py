@@ -1051,6 +1051,69 @@ def test_finishing_and_withdrawing_at_once_has_one_winner(
         assert finished.result(timeout=20) != withdrawn.result(timeout=20)
 
 
+def test_what_packs_take_follows_whatever_becomes_of_them(
+    place: Place, catalog: Catalog, tenant: TenantId
+) -> None:
+    other = place.open()  # Counts for itself, and both are one sum.
+    with catalog.write() as transaction:
+        outside = begin(transaction, tenant, "pack-a", size=100)
+        doomed = begin(transaction, tenant, "pack-b", size=30)
+        transaction.add_inline_pack(tenant, PackName("pack-c"), b"12345", now=NOW)
+        assert transaction.stored_bytes(tenant) == 135
+    with other.write() as transaction:
+        assert transaction.finish_pack(outside)
+        assert transaction.withdraw_pack(doomed)
+        assert not transaction.withdraw_pack(doomed)
+        assert transaction.stored_bytes(tenant) == 105
+    with suppress(PowerCut), other.write() as transaction:
+        begin(transaction, tenant, "pack-d", size=1000)
+        raise PowerCut
+    with other.write() as transaction:
+        transaction.delete_pack(outside)
+        transaction.delete_pack(outside)
+        assert transaction.stored_bytes(tenant) == 5
+    with other.read() as transaction:
+        assert transaction.stored_bytes(tenant) == 5
+        assert transaction.stored_bytes(TenantId(tenant + 1)) == 0
+
+
+def test_what_packs_take_is_counted_anew_beside_whoever_writes(
+    catalog: Catalog, tenant: TenantId
+) -> None:
+    with catalog.write() as transaction:
+        pack = begin(transaction, tenant, "pack-a", size=100)
+        transaction.finish_pack(pack)
+        (facts,) = transaction.iter_pack_facts(tenant)
+        transaction.set_pack_facts(structs.replace(facts, size_bytes=70))
+        assert transaction.stored_bytes(tenant) == 100
+        transaction.mend_pack_sums(tenant)
+        assert transaction.stored_bytes(tenant) == 70
+    with catalog.write() as transaction:
+        transaction.mend_pack_sums(tenant)
+        begin(transaction, tenant, "pack-b", size=1)
+        assert transaction.stored_bytes(tenant) == 71
+
+
+def test_packs_are_listed_by_where_they_are_and_how_far_they_are(
+    catalog: Catalog, tenant: TenantId
+) -> None:
+    with catalog.write() as transaction:
+        large = begin(transaction, tenant, "large", size=100)
+        small = begin(transaction, tenant, "small", size=10)
+        begin(transaction, tenant, "unfinished", size=1)
+        for pack in (large, small):
+            transaction.finish_pack(pack)
+        data, name = b"12345", PackName("inline")
+        transaction.add_inline_pack(tenant, name, data, plain_bytes=9, now=NOW)
+        transaction.set_plain_bytes(small, 70)
+        assert transaction.outside_packs(tenant) == {"large": 100, "small": 10}
+        assert [row.name for row in transaction.unfinished_packs(tenant)] == ["unfinished"]
+        found = transaction.small_packs(tenant, below=100, most=9)
+        assert [(row.name, row.plain_bytes) for row in found] == [("inline", 9), ("small", 70)]
+        (only,) = transaction.small_packs(tenant, below=100, most=1)
+        assert only.name == "inline"
+
+
 def test_what_is_asked_ahead_is_answered_as_if_it_were_asked_later(
     catalog: Catalog, tenant: TenantId
 ) -> None:

@@ -21,7 +21,7 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.journal import events
-from holdfast.engine.journal.events import KEPT, MAX_LISTED, Events, envelope, number_all, tell
+from holdfast.engine.journal.events import MAX_LISTED, Events, envelope, number_all, tell
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue
@@ -31,6 +31,7 @@ from holdfast.model.events import EventRow, Occurrence
 from holdfast.testing.clocks import Watch
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
+KEPT = timedelta(days=9)
 WRITERS = 4
 EACH = 40
 
@@ -70,7 +71,7 @@ def quiet(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
             catalog,
             DiskBlobStore(tmp_path / "packs"),
             clock=clock,
-            limits=Limits(free_floor_bytes=0),
+            limits=Limits(free_floor_bytes=0, keep_events=KEPT),
         )
         yield Place(where, tmp_path, Holdfast(context), catalog, clock)
 

@@ -318,6 +318,11 @@ def mix(where: Path | str) -> None:
         "DROP TABLE rates",
         "DROP TABLE leases",
         "DROP TABLE writers",
+        "DROP TABLE pack_sums",
+        "DROP TABLE sweeps",
+        "DROP INDEX packs_outside",
+        "DROP INDEX packs_unfinished",
+        "ALTER TABLE packs DROP COLUMN plain_bytes",
         "DELETE FROM migrations WHERE number >= 36",
     ):
         run_in(where, statement)

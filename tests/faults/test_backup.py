@@ -25,7 +25,7 @@ from msgspec.structs import replace as replaced
 
 import holdfast
 from holdfast.blobs.disk import DiskBlobStore
-from holdfast.catalog.postgres import PostgresCatalog, drop_catalog
+from holdfast.catalog.postgres import PostgresCatalog, check_no_catalog, drop_catalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.backups import making
@@ -43,6 +43,7 @@ from holdfast.errors import (
     InvalidValue,
     PathExists,
     StorageFull,
+    StoreMismatch,
     Unavailable,
     VaultTooNew,
 )
@@ -482,6 +483,29 @@ def test_a_damaged_vault_is_not_backed_up_over_a_good_backup(make: Make, target:
             vault.backup(target)
         pack.write_bytes(good)
     assert seen(reinstated(make, target)) == old
+
+
+def test_nobody_sees_a_catalog_before_the_place_of_its_packs_is_marked(
+    tmp_path: Path, postgres: PostgresServer, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who opened it in between could have another place taken for the vault's."""
+    live, new = (postgres.dsn(postgres.create_database()) for _ in range(2))
+    with holdfast.open(live, objects=tmp_path / "live", limits=LIMITS) as vault:
+        vault.namespace("alice").files.write("a.bin", noise(4000, 1))
+        vault.namespace("alice").snapshot()
+        vault.backup(target)
+    marked, put_mark = list[bytes](), DiskBlobStore.put_mark
+
+    def put(self: DiskBlobStore, data: bytes, /) -> None:
+        check_no_catalog(new)
+        put_mark(self, data)
+        marked.append(data)
+
+    monkeypatch.setattr(DiskBlobStore, "put_mark", put)
+    holdfast.reinstate(target, new, objects=tmp_path / "new")
+    assert marked == [(tmp_path / "new" / "vault.json").read_bytes()]
+    with pytest.raises(StoreMismatch):
+        holdfast.open(new, objects=tmp_path / "live")
 
 
 def test_rows_of_one_database_are_not_put_into_another(

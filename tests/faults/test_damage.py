@@ -23,6 +23,7 @@ import holdfast
 from holdfast import Holdfast, Limits
 from holdfast.engine.timeline.restore import SHOWN
 from holdfast.engine.upkeep import collect as collecting
+from holdfast.engine.upkeep import repacking
 from holdfast.errors import (
     Damaged,
     HoldfastError,
@@ -380,7 +381,7 @@ def test_collect_copies_nothing_out_of_what_is_damaged(
 ) -> None:
     """The same when every pack is worth copying."""
     monkeypatch.setattr(collecting, "WASTE", -1)
-    monkeypatch.setattr(collecting, "INLINE_PACKS", 1)
+    monkeypatch.setattr(repacking, "INLINE_PACKS", 1)
     before = vault.find_bytes(damage.what)
     with vault.open() as hf:
         lost = lost_in(vault, hf)

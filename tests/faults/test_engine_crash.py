@@ -27,7 +27,8 @@ from holdfast.catalog.tables import no_step
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.objects import stage
-from holdfast.engine.upkeep import collect as collecting
+from holdfast.engine.upkeep import repacking
+from holdfast.engine.upkeep.repacking import join_packs
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Conflict, NotFound
 from holdfast.model.basics import Size
@@ -175,6 +176,24 @@ def collect(vault: Holdfast) -> None:
     assert done.damaged == ()
 
 
+def make_small_packs(vault: Holdfast) -> None:
+    """Leaves packs that are joined, inside and outside, of which one holds nothing that is used."""
+    make_garbage(vault)
+    vault.collect(now=True)
+    for number in range(6):
+        vault.namespace("alice").files.write(f"small/{number}", noise(5000, 300 + number))
+        vault.namespace("alice").files.write(f"short/{number}", noise(1000, 400 + number))
+
+
+def join(vault: Holdfast) -> None:
+    with vault._context.catalog.read() as transaction:
+        (tenant,) = transaction.iter_tenants()
+        before = len(transaction.iter_packs(tenant.id))
+    join_packs(vault._context, tenant.id)
+    with vault._context.catalog.read() as transaction:
+        assert len(transaction.iter_packs(tenant.id)) <= max(before - 5, 5)
+
+
 SCENARIOS = {
     "snapshot": Scenario(on_alice("snapshot", "three")),
     "snapshot with packs": Scenario(on_alice("snapshot", "three"), make_many_pending),
@@ -220,6 +239,7 @@ SCENARIOS = {
         later=timedelta(days=1),
     ),
     "collect": Scenario(collect, make_garbage, later=timedelta(days=1), is_several=True),
+    "join": Scenario(join, make_small_packs),
     "delete a namespace": Scenario(lambda vault: vault.delete_namespace("bob")),
     "collect a namespace": Scenario(
         collect,
@@ -241,13 +261,15 @@ ON_POSTGRES = (
     "import files",
     "forget",
     "collect",
+    "join",
 )
 """One of each kind: the engine is the same, and a step takes ten times as long."""
 
 
 @pytest.fixture(autouse=True)
 def few_inline_packs_are_a_crowd(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(collecting, "INLINE_PACKS", 4)
+    monkeypatch.setattr(repacking, "INLINE_PACKS", 4)
+    monkeypatch.setattr(repacking, "SMALL_BYTES", 20_000)
 
 
 @pytest.mark.parametrize("name", SCENARIOS)

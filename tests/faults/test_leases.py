@@ -18,7 +18,8 @@ import pytest
 
 import holdfast
 from holdfast.catalog.postgres import PostgresCatalog
-from holdfast.errors import Busy, Incompatible, Unavailable
+from holdfast.engine.objects.retired import LOCK
+from holdfast.errors import Busy, Damaged, Incompatible, Unavailable
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.proxies import Proxy
 
@@ -111,6 +112,27 @@ def test_a_collection_that_has_lost_its_lock_stops_and_reports_no_damage(
     assert vault.verify().ok
     assert len(vault.namespace("agent").files.list()) == 10
     assert vault.collect().damaged == ()
+
+
+def test_a_backup_that_has_lost_its_lock_reports_no_damage(
+    vault: holdfast.Holdfast, postgres_url: str, tmp_path: Path
+) -> None:
+    """Whoever has it now may have given back what the backup was about to copy."""
+    vault.namespace("agent").files.write("large.bin", os.urandom(400_000))
+    vault.namespace("agent").snapshot()
+    left = [*(tmp_path / "packs").rglob("*.pack")]
+    assert left
+
+    def lose_it(_step: str, _done: int, _total: int) -> None:
+        if left:
+            take_over(postgres_url, LOCK)
+        while left:
+            left.pop().unlink()
+
+    with pytest.raises(Busy, match="taken"):
+        vault.backup(tmp_path / "backup", progress=lose_it)
+    with pytest.raises(Damaged, match="not backed up"):
+        vault.backup(tmp_path / "backup")
 
 
 def test_who_has_lost_a_lock_writes_nothing_under_it(postgres_url: str) -> None:

@@ -260,7 +260,13 @@ def carried_back(rows: Rows) -> Rows:
     assert rows.pop("logins") == rows.pop("git_backups") == []
     assert rows.pop("first_keys") == rows.pop("rates") == []
     assert {until for _, _, until, _ in rows.pop("leases")} <= {0}  # Of who has just looked.
-    assert rows.pop("writers") == []
+    assert rows.pop("writers") == rows.pop("sweeps") == []
+    sums = Counter[int]()
+    for row in rows["packs"]:
+        sums[row[1]] += row[6]
+        assert row[8] is None  # Nobody has counted what is in it.
+    assert {row[0]: row[2] for row in rows.pop("pack_sums")} == sums
+    rows["packs"] = [row[:8] for row in rows["packs"]]
     # Its metadata, and how much it changed.
     assert {row[-2:] for row in rows["snapshots"]} <= {(None, None)}
     rows["snapshots"] = [row[:-1] for row in rows["snapshots"]]

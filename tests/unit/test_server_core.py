@@ -47,6 +47,7 @@ def test_a_worker_is_told_what_its_parent_was_told(tmp_path):
             "HOLDFAST_WEBHOOK_RETRIES": "0.5,2",
             "HOLDFAST_SESSION_TTL": "0",
             "HOLDFAST_KEEP_DELETED": "0",
+            "HOLDFAST_KEEP_EVENTS": "172800",
             "HOLDFAST_EXEC": "1",
             "HOLDFAST_EXEC_SECONDS": "7",
         },
@@ -117,6 +118,8 @@ def test_no_secret_is_shown_with_the_settings():
         ("HOLDFAST_KEEP_DELETED", "-1"),
         ("HOLDFAST_KEEP_DELETED", "9" * 30),
         ("HOLDFAST_KEEP_DELETED", "7d"),
+        ("HOLDFAST_KEEP_EVENTS", "172799"),
+        ("HOLDFAST_KEEP_EVENTS", "9" * 30),
     ],
 )
 def test_a_variable_that_makes_no_sense_is_refused(name, value, tmp_path):

@@ -49,8 +49,8 @@ CALLS: dict[str, tuple[Call, float, float]] = {
     ),
     "update_state, 100 KB": (
         lambda agent, n: agent.sessions.update_state("long", changed(n, **LONG)),
-        15.5,
-        11,
+        16.5,
+        12,
     ),
     "add_turn": (lambda agent, n: agent.sessions.add_turn("short", f"{n}", "yes"), 13.1, 9),
     "rollback": (lambda agent, n: agent.sessions.rollback("short", n % 20), 11.2, 9),
@@ -64,7 +64,7 @@ CALLS: dict[str, tuple[Call, float, float]] = {
     "store.set": (lambda agent, n: agent.store.set("topic", "key", n), 2, 7),
     "store.get": (lambda agent, _: agent.store.get("topic", "key"), 0, 3),
     "files.write, 200 B": (lambda agent, n: agent.files.write("a", f"{n:4}" * 50), 2, 7),
-    "files.write, 3 KB": (lambda agent, n: agent.files.write("b", f"{n:4}" * 750), 8.2, 12),
+    "files.write, 3 KB": (lambda agent, n: agent.files.write("b", f"{n:4}" * 750), 9.2, 13),
     "files.read": (lambda agent, _: agent.files.read("a"), 0, 3),
 }
 """What is called, and how many pages and statements it may take."""

@@ -36,6 +36,8 @@ class PackRow(msgspec.Struct, frozen=True):
     is_inline: bool
     writer: str | None
     size_bytes: int
+    plain_bytes: int | None = None
+    """What its objects take before they are compressed; None if nobody has counted."""
 
 
 class ObjectRow(msgspec.Struct, frozen=True):
@@ -55,14 +57,23 @@ class PackQueries:
     _db: Driver
 
     def begin_pack(
-        self, tenant_id: TenantId, name: PackName, *, writer: str, size_bytes: int, now: datetime
+        self,
+        tenant_id: TenantId,
+        name: PackName,
+        *,
+        writer: str,
+        size_bytes: int,
+        plain_bytes: int | None = None,
+        now: datetime,
     ) -> PackId:
+        self._db.say("count_pack", tenant_id=tenant_id, bytes=size_bytes)
         row = self._db.one(
             "begin_pack",
             tenant_id=tenant_id,
             name=name,
             writer=writer,
             size_bytes=size_bytes,
+            plain_bytes=plain_bytes,
             now=to_us(now),
         )
         return PackId(rows.get_row(row, "pack")[0])
@@ -73,17 +84,33 @@ class PackQueries:
 
     def withdraw_pack(self, pack_id: PackId) -> bool:
         """Forgets an announced pack; False if it is complete, or not there."""
-        return self._db.run("withdraw_pack", pack_id=pack_id) == 1
+        row = self._db.one("withdraw_pack", pack_id=pack_id)
+        if row is None:
+            return False
+        tenant_id, size_bytes = row
+        self._db.say("count_pack", tenant_id=tenant_id, bytes=-size_bytes)
+        return True
 
     def add_inline_pack(
-        self, tenant_id: TenantId, name: PackName, data: bytes, *, now: datetime
+        self,
+        tenant_id: TenantId,
+        name: PackName,
+        data: bytes,
+        *,
+        plain_bytes: int | None = None,
+        now: datetime,
     ) -> None:
         """Adds a pack that lies inside the catalog; which id it gets nobody has to wait for."""
-        size_bytes, created_at = len(data), to_us(now)
         self._db.say(
-            "add_inline_pack", tenant_id=tenant_id, name=name, size_bytes=size_bytes, now=created_at
+            "add_inline_pack",
+            tenant_id=tenant_id,
+            name=name,
+            size_bytes=len(data),
+            plain_bytes=plain_bytes,
+            now=to_us(now),
         )
         self._db.say("add_pack_data", name=name, data=data)
+        self._db.say("count_pack", tenant_id=tenant_id, bytes=len(data))
 
     def get_pack_id(self, name: PackName) -> PackId:
         return PackId(rows.get_row(self._db.one("get_pack_id", name=name), "pack")[0])
@@ -94,11 +121,30 @@ class PackQueries:
 
     def delete_pack(self, pack_id: PackId) -> None:
         """Removes a pack's row, and its bytes if they lie inside; others are to be retired."""
+        self._db.say("count_pack_out", pack_id=pack_id)
         self._db.say("delete_pack_data", pack_id=pack_id)
         self._db.say("delete_pack", pack_id=pack_id)
 
     def iter_packs(self, tenant_id: TenantId) -> list[PackRow]:
         return [_to_pack(row) for row in self._db.all("iter_packs", tenant_id=tenant_id)]
+
+    def unfinished_packs(self, tenant_id: TenantId) -> list[PackRow]:
+        """Returns the packs that were announced, and are not complete."""
+        return [_to_pack(row) for row in self._db.all("unfinished_packs", tenant_id=tenant_id)]
+
+    def small_packs(self, tenant_id: TenantId, *, below: int, most: int) -> list[PackRow]:
+        """Returns complete packs with fewer bytes than that, the smallest first."""
+        found = self._db.all("small_packs", tenant_id=tenant_id, below=below, most=most)
+        return [_to_pack(row) for row in found]
+
+    def outside_packs(self, tenant_id: TenantId) -> dict[str, int]:
+        """Returns the packs that have to be in the blob store, with how long they are."""
+        found = self._db.all("outside_packs", tenant_id=tenant_id)
+        return {name: size_bytes for name, size_bytes in found}  # noqa: C416 - rows are untyped
+
+    def set_plain_bytes(self, pack_id: PackId, plain_bytes: int) -> None:
+        """Notes what the objects of a pack take before they are compressed."""
+        self._db.run("set_plain_bytes", pack_id=pack_id, plain_bytes=plain_bytes)
 
     def pack_names(self) -> set[str]:
         """Returns what may be in the blob store: all packs of all tenants, announced ones too."""
@@ -113,9 +159,16 @@ class PackQueries:
         return int(rows.get_row(row, "sum")[0])
 
     def stored_bytes(self, tenant_id: TenantId) -> int:
-        """Returns the size of a tenant's packs, announced ones too."""
+        """Returns the size of a tenant's packs, announced ones too, however many there are."""
         row = self._db.one("stored_bytes", tenant_id=tenant_id)
         return int(rows.get_row(row, "sum")[0])
+
+    def mend_pack_sums(self, tenant_id: TenantId) -> None:
+        """Adds the sizes of a tenant's packs up anew, beside whoever writes.
+
+        Not in two transactions at once: both would put the same right.
+        """
+        self._db.run("mend_pack_sums", tenant_id=tenant_id)
 
     def locate(
         self, tenant_id: TenantId, object_ids: Sequence[ObjectId]
@@ -193,6 +246,14 @@ class PackQueries:
             "delete_object", ({"tenant_id": tenant_id, "id": key, "epoch": before} for key in keys)
         )
 
+    def find_sweep(self, tenant_id: TenantId) -> bytes | None:
+        """Returns what stands for all that a tenant needed and had when it was last collected."""
+        row = self._db.one("find_sweep", tenant_id=tenant_id)
+        return None if row is None else row[0]
+
+    def set_sweep(self, tenant_id: TenantId, digest: bytes) -> None:
+        self._db.run("set_sweep", tenant_id=tenant_id, digest=digest)
+
     def page_objects(self, tenant_id: TenantId, *, after: bytes, most: int) -> list[ObjectRow]:
         found = self._db.all("page_objects", tenant_id=tenant_id, after=after, most=most)
         return [ObjectRow(*row) for row in found]
@@ -210,8 +271,10 @@ def pages(transaction: PackQueries, tenant_id: TenantId) -> Iterator[list[Object
 
 
 def _to_pack(row: rows.Row) -> PackRow:
-    pack_id, name, state, is_inline, writer, size_bytes = row
-    return PackRow(pack_id, name, state == "stored", bool(is_inline), writer, size_bytes)
+    pack_id, name, state, is_inline, writer, size_bytes, plain_bytes = row
+    return PackRow(
+        pack_id, name, state == "stored", bool(is_inline), writer, size_bytes, plain_bytes
+    )
 
 
 def _to_located(row: rows.Row, block: bytes | None) -> Located:
@@ -344,7 +407,7 @@ class PackRowQueries:
         self, stray: StrayBytes, tenant_id: TenantId, name: PackName, *, now: datetime
     ) -> PackId:
         """Adds a row for bytes that no row names; they have yet to be given to it."""
-        where = {"tenant_id": tenant_id, "name": name}
+        where = {"tenant_id": tenant_id, "name": name, "plain_bytes": None}
         self._db.run("add_inline_pack", **where, size_bytes=stray.size_bytes, now=to_us(now))
         return PackId(rows.get_row(self._db.one("get_pack_id", name=name), "pack")[0])
 

@@ -9,9 +9,9 @@ which is on by default.
 """
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, suppress
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Any, Final, LiteralString, cast
 
@@ -19,6 +19,7 @@ import psycopg
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from holdfast import fetching
 from holdfast.catalog import postgres_integrity
 from holdfast.catalog.forking import tell_of_forks
 from holdfast.catalog.postgres_driver import translated
@@ -28,7 +29,7 @@ from holdfast.catalog.postgres_lines import Lines
 from holdfast.catalog.postgres_reach import Connection, Reach
 from holdfast.catalog.postgres_talk import READING, WRITING
 from holdfast.catalog.postgres_transaction import Conversation
-from holdfast.catalog.queries import load_queries
+from holdfast.catalog.queries import in_schema, load_queries
 from holdfast.catalog.rows import Row
 from holdfast.catalog.tables import (
     Step,
@@ -42,6 +43,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import Slots
 from holdfast.errors import Incompatible, PathExists, Unavailable
 from holdfast.ids import IdMaker
+from holdfast.instants import to_us
 from holdfast.model.upkeep import Loss
 
 _OUR_TABLES: Final = (
@@ -131,6 +133,7 @@ class PostgresCatalog:
 
     def write(self) -> AbstractContextManager[Transaction]:
         """Opens a transaction that happens wholly or not at all."""
+        fetching.write()
         return self._transaction(WRITING)
 
     def is_alive(self, writer: str) -> bool:
@@ -312,16 +315,27 @@ def _check_locks(conninfo: str) -> None:
             raise unfit.with_hint("Name a PostgreSQL: what only speaks like it cannot be used.")
 
 
-def load_catalog(url: str, path: str, *, migrations: int) -> None:
+def load_catalog(
+    url: str, path: str, *, migrations: int, store: tuple[str, Callable[[], datetime]]
+) -> None:
     """Makes a catalog of rows that `dump` wrote, in a database that has none.
 
-    Raises `PathExists` if it has one.
+    `store` is the chore that says since when packs are where they are, and what marks that place:
+    called before anybody sees the catalog, so that nobody takes another place for it meanwhile.
+    Raises `PathExists` if the database has one.
     """
     check_format("the backup's catalog", found=migrations)
     with translated(), _connect_first(url)[0] as connection:
         _lock_opening(connection)
         _check_empty(connection)
         load_rows(connection, path, load_tables_of(migrations, "postgres"))
+        name, begin = store
+        query = in_schema(
+            "INSERT INTO chores (name, done_at) VALUES (%s, %s) "
+            "ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at"
+        )
+        # From above; LiteralString cannot say so.
+        connection.execute(cast("LiteralString", query), (name, to_us(begin())))
 
 
 def check_no_catalog(url: str) -> None:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast import fetching
 from holdfast.catalog import sqlite_reading
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.queries import load_queries
@@ -123,6 +124,7 @@ class SqliteCatalog:
 
     def write(self) -> Reading:
         """Opens a transaction that happens wholly or not at all."""
+        fetching.write()
         return Writing(self._connections, self._queries, self._turns, self._watermark)
 
     def is_alive(self, writer: str) -> bool:

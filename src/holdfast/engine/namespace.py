@@ -48,6 +48,7 @@ from holdfast.engine.timeline.fork import fork
 from holdfast.engine.timeline.selection import select
 from holdfast.engine.timeline.takeback_many import take_back_since
 from holdfast.errors import InvalidValue
+from holdfast.fetching import fetched
 from holdfast.ids import NamespaceId, SnapshotId
 from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import Plane, Size, SnapshotInfo, SnapshotLike, Standing, Timeline
@@ -293,6 +294,7 @@ class Namespace:
     # Comparing
 
     @takes(Diff)
+    @fetched
     def diff(self, wanted: Diff) -> Changes:
         """Returns what leads from one snapshot to another.
 

@@ -17,6 +17,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.core.rounds import find_lags
 from holdfast.engine.core.tenants import DEFAULT_TENANT, get_or_add
 from holdfast.engine.journal.anchors import anchor_all
+from holdfast.engine.objects.retired import retire_unnamed
 from holdfast.engine.objects.stores import check_store
 from holdfast.engine.planes.handle import check_name
 from holdfast.engine.sessions.lapsing import end_lapsed
@@ -28,9 +29,12 @@ from holdfast.engine.tenancy.outbox import RETRIES_S, Outbox
 from holdfast.engine.tenancy.signins import SignIns
 from holdfast.engine.tenant import TenantVault
 from holdfast.engine.timeline.retention import apply_all
+from holdfast.engine.upkeep.collect import collect
+from holdfast.engine.upkeep.repacking import join_packs
 from holdfast.errors import (
     HoldfastError,
 )
+from holdfast.ids import TenantId
 from holdfast.model.basics import Tenant
 from holdfast.model.keys import Key, KeyUse
 from holdfast.model.upkeep import (
@@ -154,8 +158,12 @@ class Holdfast(TenantVault):
             retain = partial(apply_all, self._context, each.id)
             # Apart from the rest: an erasure that cannot be finished keeps nothing else waiting.
             note = partial(note_storage, self._context, each.id)
-            chores += [tenant.collect if collects else retain, tenant.erasures.finish, note]
-            chores.append(tenant.sweep_commands)
+            give_back = partial(_collect, self._context, each.id)
+            chores += [give_back if collects else retain, tenant.erasures.finish, note]
+            chores += [partial(join_packs, self._context, each.id), tenant.sweep_commands]
+        if collects:
+            # Once for all tenants: it lists all of the blob store.
+            chores.append(partial(retire_unnamed, self._context))
         return chores
 
     def check_current(self) -> None:
@@ -212,3 +220,10 @@ class Holdfast(TenantVault):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _collect(context: Context, tenant_id: TenantId) -> None:
+    """Gives a tenant's bytes back, in a round through all tenants."""
+    context.catalog.make_room()
+    apply_all(context, tenant_id)
+    collect(context, tenant_id, lists=False)

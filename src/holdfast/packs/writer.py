@@ -51,6 +51,11 @@ class Pack(msgspec.Struct, frozen=True):
     data: bytes
     placements: list[Placement]
 
+    @property
+    def plain_bytes(self) -> int:
+        """What its objects take before they are compressed."""
+        return sum(placement.size for placement in self.placements)
+
 
 class _OpenBlock(msgspec.Struct):
     """Objects that wait for their block to fill."""

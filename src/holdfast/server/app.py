@@ -108,6 +108,7 @@ def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
             decoded_values=MOST_VALUES,
             decoded_bytes=config.max_state_bytes,
             keep_deleted=None if kept is None else timedelta(seconds=kept),
+            keep_events=timedelta(seconds=config.keep_events_seconds),
         ),
         hands_texts=True,
         unify=unify,

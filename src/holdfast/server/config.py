@@ -19,7 +19,8 @@ DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 7433
 LAST_PORT: Final = 65535
 MOST_TEXT_BYTES: Final = 256 * MIB
-CENTURY_S: Final = 36_525 * 86_400
+DAY_S: Final = 86_400
+CENTURY_S: Final = 36_525 * DAY_S
 LONGEST_GRACE_S: Final = 3600
 
 DATABASE_S: Final = 5.0
@@ -74,6 +75,8 @@ class Config:
     """How long a session lives that does not say; None for ever."""
     keep_deleted_seconds: int | None = None
     """How long bytes outlive the rows that named them; None for what suits the database."""
+    keep_events_seconds: int = 30 * DAY_S
+    """How long events can be asked for."""
     validation_status: int = 422
     """What a session's route answers for a body that does not fit; some expect 400."""
     allow_private_webhooks: bool = False
@@ -189,6 +192,10 @@ def _checked(config: Config) -> Config:
             bound = "or more" if most == math.inf else f"to {most}"
             message = f"{name} is 0 {bound} seconds"
             raise InvalidValue(message)
+    if not 2 * DAY_S <= config.keep_events_seconds <= CENTURY_S:
+        # Webhooks are sent what the events say, and that is tried for about a day.
+        message = f"HOLDFAST_KEEP_EVENTS is {2 * DAY_S} to {CENTURY_S} seconds"
+        raise InvalidValue(message)
     if not all(0 <= seconds < math.inf for seconds in config.retries_s):
         raise InvalidValue("HOLDFAST_WEBHOOK_RETRIES are numbers of seconds")
     if config.workers < 1:
@@ -327,6 +334,7 @@ VARIABLES: Final = (
         _shown_or_0,
     ),
     Variable("keep_deleted_seconds", "HOLDFAST_KEEP_DELETED", _number),
+    Variable("keep_events_seconds", "HOLDFAST_KEEP_EVENTS", _number),
     Variable("validation_status", "HOLDFAST_VALIDATION_STATUS", _number),
     Variable(
         "allow_private_webhooks",

@@ -236,13 +236,13 @@ FROM snapshots s JOIN namespaces n ON n.id = s.namespace_id
 WHERE n.tenant_id = :tenant_id ORDER BY s.namespace_id, s.number
 
 -- name: begin_pack
-INSERT INTO packs (tenant_id, name, state, is_inline, writer, size_bytes, created_at)
-VALUES (:tenant_id, :name, 'writing', 0, :writer, :size_bytes, :now)
+INSERT INTO packs (tenant_id, name, state, is_inline, writer, size_bytes, plain_bytes, created_at)
+VALUES (:tenant_id, :name, 'writing', 0, :writer, :size_bytes, :plain_bytes, :now)
 RETURNING id
 
 -- name: add_inline_pack
-INSERT INTO packs (tenant_id, name, state, is_inline, size_bytes, created_at)
-VALUES (:tenant_id, :name, 'stored', 1, :size_bytes, :now)
+INSERT INTO packs (tenant_id, name, state, is_inline, size_bytes, plain_bytes, created_at)
+VALUES (:tenant_id, :name, 'stored', 1, :size_bytes, :plain_bytes, :now)
 
 -- name: add_pack_data
 INSERT INTO pack_data (pack_id, data) VALUES ((SELECT id FROM packs WHERE name = :name), :data)
@@ -254,7 +254,7 @@ SELECT id FROM packs WHERE name = :name
 UPDATE packs SET state = 'stored', writer = NULL WHERE id = :pack_id AND state = 'writing'
 
 -- name: withdraw_pack
-DELETE FROM packs WHERE id = :pack_id AND state = 'writing'
+DELETE FROM packs WHERE id = :pack_id AND state = 'writing' RETURNING tenant_id, size_bytes
 
 -- name: get_pack_data
 SELECT data FROM pack_data WHERE pack_id = :pack_id
@@ -266,8 +266,24 @@ DELETE FROM pack_data WHERE pack_id = :pack_id
 DELETE FROM packs WHERE id = :pack_id
 
 -- name: iter_packs
-SELECT id, name, state, is_inline, writer, size_bytes
+SELECT id, name, state, is_inline, writer, size_bytes, plain_bytes
 FROM packs WHERE tenant_id = :tenant_id ORDER BY id
+
+-- name: unfinished_packs
+SELECT id, name, state, is_inline, writer, size_bytes, plain_bytes
+FROM packs WHERE tenant_id = :tenant_id AND state <> 'stored' ORDER BY id
+
+-- name: small_packs
+SELECT id, name, state, is_inline, writer, size_bytes, plain_bytes
+FROM packs WHERE tenant_id = :tenant_id AND size_bytes < :below AND state = 'stored'
+ORDER BY size_bytes, id LIMIT :most
+
+-- name: outside_packs
+SELECT name, size_bytes FROM packs
+WHERE tenant_id = :tenant_id AND is_inline = 0 AND state = 'stored'
+
+-- name: set_plain_bytes
+UPDATE packs SET plain_bytes = :plain_bytes WHERE id = :pack_id
 
 -- By where bytes are: what the row says of that may be damaged.
 -- name: pack_names
@@ -282,7 +298,7 @@ SELECT COALESCE(SUM(length(p.key) + COALESCE(length(p.entry), 0)), 0)
 FROM pending p JOIN namespaces n ON n.id = p.namespace_id WHERE n.tenant_id = :tenant_id
 
 -- name: stored_bytes
-SELECT COALESCE(SUM(size_bytes), 0) FROM packs WHERE tenant_id = :tenant_id
+SELECT COALESCE(SUM(bytes), 0) FROM pack_sums WHERE tenant_id = :tenant_id
 
 -- name: locate_object
 SELECT o.id, o.pack_id, p.name, o.block_offset, o.block_size, o.place, o.size,

@@ -156,3 +156,10 @@ SELECT
         SELECT COUNT(*) FROM git_backups b JOIN namespaces n ON n.id = b.namespace_id
         WHERE b.failures > 0 AND b.paused = 0 AND n.deleted_at IS NULL
     )
+
+-- name: find_sweep
+SELECT digest FROM sweeps WHERE tenant_id = :tenant_id
+
+-- name: set_sweep
+INSERT INTO sweeps (tenant_id, digest) VALUES (:tenant_id, :digest)
+ON CONFLICT (tenant_id) DO UPDATE SET digest = excluded.digest

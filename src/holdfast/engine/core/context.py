@@ -9,8 +9,10 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import TracebackType
 from typing import Any, Final
 
+from holdfast import fetching
 from holdfast.blobs.port import BlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
@@ -41,6 +43,17 @@ TALLY_CACHE_BYTES: Final = 4 << 20
 
 STATE_CACHE_BYTES: Final = 32 << 20
 """The states of sessions that are being used: read from its map, one of 1 MB takes 5 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Which packs of a tenant were not there, or too short, at some moment."""
+
+    at: datetime
+    wanted: Mapping[str, int]
+    """How long they should be."""
+    lost: Mapping[str, int]
+    """How long they are."""
 
 
 Salvage = Callable[[Path], Iterable[tuple[str, bytes]]]
@@ -106,8 +119,8 @@ class Context:
     """Whether a git remote may be at an address that is not public."""
     git_certificates: Path | None = None
     """A file of certificates by which an https remote is known; None for the system's."""
-    looked: dict[TenantId, datetime] = field(default_factory=dict[TenantId, datetime])
-    """When all packs of a tenant were last seen to be there."""
+    looked: dict[TenantId, Look] = field(default_factory=dict[TenantId, Look])
+    """What was seen when the packs of a tenant were last looked at: see `objects/trust.py`."""
     added: dict[NamespaceId, int] = field(default_factory=dict[NamespaceId, int])
     """The sum of marks for which all pending rows were seen to be there: `planes/missing.py`."""
 
@@ -176,7 +189,9 @@ class Context:
         Of a request under a name, its reply is kept in it.
         """
         catalog = self.catalog
-        return catalog.work() if isinstance(catalog, Replying) else catalog.write()
+        opened = catalog.work() if isinstance(catalog, Replying) else catalog.write()
+        # Who has a bucket may begin anew until then, and never after.
+        return _Done(opened) if self.blobs.is_remote else opened
 
     def if_undone(self, act: Callable[[], None]) -> None:
         """Does something should the last transaction of `work` be undone yet, with its reply."""
@@ -230,3 +245,26 @@ class Context:
             lately=Lately(0),
             added={},
         )
+
+
+class _Done:
+    """A write transaction after which nothing is done anew."""
+
+    __slots__ = ("_opened",)
+
+    def __init__(self, opened: AbstractContextManager[Transaction]) -> None:
+        self._opened = opened
+
+    def __enter__(self) -> Transaction:
+        return self._opened.__enter__()
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> bool | None:
+        suppresses = self._opened.__exit__(kind, error, trace)
+        if kind is None:
+            fetching.done()
+        return suppresses

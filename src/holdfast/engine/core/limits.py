@@ -59,6 +59,8 @@ class Limits:
     keep_deleted: timedelta | None = None
     """How long bytes stay that no row needs any more: so old may a catalog be that is brought
     back. None: a day with SQLite, a week with PostgreSQL."""
+    keep_events: timedelta = timedelta(days=30)
+    """How long events can be asked for; what has to stay is in the traces."""
     node_cache_bytes: int = 64 * MIB
     block_cache_bytes: int = 16 * MIB
 

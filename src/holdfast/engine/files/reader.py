@@ -33,6 +33,7 @@ from holdfast.entries import (
     decode_entry,
 )
 from holdfast.errors import NotADirectory, NotAFile, PathNotFound
+from holdfast.fetching import fetched
 from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo, Findings
 from holdfast.operations.files import GlobFiles, ListFiles, SearchFiles, StatFile, check_part
 from holdfast.operations.operation import does
@@ -60,6 +61,7 @@ class FilesReader(Part):
         with self.opened() as view:
             yield FilesReader(lambda: nullcontext(view))
 
+    @fetched
     def read(self, path: PathLike, *, start: int = 0, length: int | None = None) -> bytes:
         """Returns a file's content, or so many bytes of it from an offset on.
 
@@ -84,6 +86,7 @@ class FilesReader(Part):
         return content.stream(objects, entry)
 
     @does(StatFile)
+    @fetched
     def stat(self, wanted: StatFile) -> FileInfo:
         key = to_key(wanted.path)
         with self.opened() as view:
@@ -92,12 +95,14 @@ class FilesReader(Part):
                 raise PathNotFound(key)
             return Times(view).dated(key, info)
 
+    @fetched
     def exists(self, path: PathLike) -> bool:
         """Says whether there is a file, link or directory at a path."""
         key = to_key(path)
         with self.opened() as view:
             return _find_info(view, key) is not None
 
+    @fetched
     def readlink(self, path: PathLike) -> str:
         """Returns where a link points, which may be nowhere."""
         key = to_key(path)
@@ -110,6 +115,7 @@ class FilesReader(Part):
         return to_text(entry.target)
 
     @does(GlobFiles)
+    @fetched
     def glob(self, wanted: GlobFiles) -> list[FileInfo]:
         from holdfast.engine.files.searching import glob  # noqa: PLC0415 - most never search
 
@@ -124,6 +130,7 @@ class FilesReader(Part):
             return search(view, wanted)
 
     @does(ListFiles)
+    @fetched
     def list(self, wanted: ListFiles) -> list[FileInfo]:
         check_limit(wanted.limit)
         folder, beginning = _listed_place(wanted.path, wanted.prefix)

@@ -16,7 +16,7 @@ Events as they leave: in feeds, in live streams and in webhooks, always the same
 import re
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Final
 
@@ -42,9 +42,6 @@ from holdfast.model.events import (
 
 EventList = list[EventRow]
 """`list` is the name of a method below."""
-
-KEPT: Final = timedelta(days=30)
-"""How long events can be asked for; what has to stay is in the traces."""
 
 PURGED: Final = 1000
 """Events that go in one transaction, for which writers wait."""
@@ -307,7 +304,7 @@ def purge_events(context: Context, tenant_id: TenantId) -> int:
     """Removes the events that are older than they are kept; returns how many."""
     with set_aside():
         follow(context, tenant_id)
-    before_us, count = to_us(context.clock() - KEPT), 0
+    before_us, count = to_us(context.clock() - context.limits.keep_events), 0
     while True:
         with context.catalog.write() as transaction:
             gone = transaction.purge_events(tenant_id, before_us=before_us, most=PURGED)

@@ -53,6 +53,11 @@ def pending_entries(transaction: Transaction, tenant_id: TenantId) -> Iterator[b
         yield entry
 
 
+def referring(entries: Iterable[bytes]) -> set[bytes]:
+    """Returns those of some entries that name objects, each once."""
+    return {data for data in entries if data[1] in _REFERRING}
+
+
 def branches_of(entries: Iterable[bytes]) -> Iterator[str]:
     """Yields the branches that the sessions among some entries name."""
     for data in entries:

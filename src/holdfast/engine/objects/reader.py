@@ -8,6 +8,7 @@ because a snapshot or a diff looks at the upper ones again and again; short obje
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from holdfast.catalog.packs import Located
@@ -16,6 +17,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import Limits
 from holdfast.entries import DIRECTORY_TAG, tag_of
 from holdfast.errors import Damaged, ObjectDamaged, ObjectMissing, PackDamaged, PackMissing
+from holdfast.fetching import Away, can_wait
 from holdfast.ids import ObjectId, TenantId
 from holdfast.model.basics import EMPTY_MAP, UNSTORED_ROOTS, Root
 from holdfast.packs import cut, read_block
@@ -26,6 +28,9 @@ _NODES: Final = 256
 
 _COUNT_BYTES: Final = 200
 """What a count takes in memory, with its key."""
+
+_AT_ONCE: Final = 8
+"""Blocks of a bucket that are asked for together."""
 
 SHORT_BYTES: Final = 16 << 10
 """Objects up to here are kept as they are, once they were read by themselves."""
@@ -110,13 +115,27 @@ class Objects:
         return found
 
     def _fetch(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
-        found = {
-            located.placement.object_id: self.read(located) for located in self._locate(object_ids)
-        }
+        places = [*self._locate(object_ids)]
+        self._check_at_hand(places)
+        found = {located.placement.object_id: self.read(located) for located in places}
         for object_id in object_ids:
             if object_id not in found:
                 raise ObjectMissing(object_id)
         return found
+
+    def _check_at_hand(self, places: Iterable[Located]) -> None:
+        """Raises `Away` if a block has yet to come from a bucket, and a transaction is open."""
+        context = self._context
+        if self._transaction is None or not context.blobs.is_remote or not can_wait():
+            return
+        away = {
+            (place.pack, place.placement.block_offset): place
+            for place in places
+            if place.block is None
+            and context.blocks.find((place.pack, place.placement.block_offset)) is None
+        }
+        if away:
+            raise Away(partial(_bring, context, [*away.values()]))
 
     def check_stored(self, object_ids: Sequence[ObjectId]) -> None:
         """Raises for an object that is missing or damaged where it is stored; no cache is asked."""
@@ -226,6 +245,31 @@ class Objects:
         if again is None or again.pack == located.pack:
             raise PackMissing(located.pack)
         return again
+
+
+def _bring(context: Context, places: Sequence[Located]) -> int:
+    """Fetches blocks of a bucket into memory, several at a time; returns how many bytes they have.
+
+    0 if memory does not keep one, or one is not as it was.
+    """
+
+    def bring(place: Located) -> int:
+        block = fetch_block(context, place)
+        key = (place.pack, place.placement.block_offset)
+        context.blocks.put(key, block, size=len(block))
+        return len(block) if context.blocks.find(key) is not None else 0
+
+    try:
+        if len(places) == 1:
+            return bring(places[0])
+        # Loaded by who has a bucket.
+        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see above
+
+        with ThreadPoolExecutor(min(_AT_ONCE, len(places))) as pool:
+            sizes = [*pool.map(bring, places)]
+    except Damaged:
+        return 0  # A collector may have moved it: who looks it up anew knows.
+    return sum(sizes) if all(sizes) else 0
 
 
 def fetch_block(context: Context, located: Located, *, is_afresh: bool = False) -> bytes:

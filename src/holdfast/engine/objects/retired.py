@@ -23,7 +23,7 @@ from holdfast.catalog.packs import PackRow, RetiredPack
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.fencing import fenced
-from holdfast.errors import Busy
+from holdfast.errors import Busy, Damaged
 from holdfast.ids import PackName, TenantId
 
 LOCK: Final = "retired"
@@ -87,13 +87,14 @@ def keeping(context: Context) -> Generator[None]:
     """Keeps the bytes of retired packs where they are.
 
     Waits while somebody gives some back, which takes a second for ten thousand packs; raises
-    `Busy` if that does not end, as it does not while a backup is made elsewhere.
+    `Busy` if that does not end, as it does not while a backup is made elsewhere, and in place of
+    `Damaged` if the lock was lost: what is not found may have been given back since.
     """
     tries_left = int(PATIENCE_S / PAUSE_S)
     with ExitStack() as held:
         while True:
             try:
-                held.enter_context(context.catalog.lock(LOCK))
+                lease = held.enter_context(context.catalog.lock(LOCK))
                 break
             except Busy as exc:
                 if not tries_left:
@@ -101,7 +102,11 @@ def keeping(context: Context) -> Generator[None]:
                     raise Busy(message) from exc
             tries_left -= 1
             time.sleep(PAUSE_S)
-        yield
+        try:
+            yield
+        except Damaged:
+            lease.check()
+            raise
 
 
 def clear(context: Context, tenant_id: TenantId, *, now: bool = False) -> int:

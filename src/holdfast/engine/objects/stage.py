@@ -21,12 +21,10 @@ that is `only_shown`, and never stored, spills what the vault lacks to a file wi
 Wherever its objects went, `source` reads them.
 """
 
-import os
-import threading
 from collections import ChainMap, deque
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType, TracebackType
-from typing import IO, Final, Self, cast
+from typing import Final, Self, cast
 
 import msgspec
 
@@ -37,8 +35,8 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import check_free, check_room, check_tenant
 from holdfast.engine.objects.reader import Objects
-from holdfast.engine.objects.trust import find_unsound
-from holdfast.errors import StorageFull
+from holdfast.engine.objects.spilling import Fresh, Scratch, Spill
+from holdfast.engine.objects.trust import BATCH, find_unsound
 from holdfast.ids import ObjectId, PackId, PackName, TenantId, object_id_of
 from holdfast.model.basics import Placement, Root
 from holdfast.packs import PACK_TARGET_BYTES, ObjectKind, Pack, pack_all
@@ -49,10 +47,6 @@ _SMALL_BYTES: Final = 16 << 10
 
 SPILLERS: Final = 2
 """Threads that compress and write packs, and packs in their hands: 64 MB of plain bytes more."""
-
-
-Fresh = dict[ObjectId, tuple[bytes, ObjectKind]]
-"""Objects that are in memory, by their names."""
 
 
 class Withdrawn(Exception):
@@ -93,6 +87,9 @@ class Stage:
         if not only_shown:
             context.begin_anew()  # Other threads may have to announce packs.
         self._scratch = Scratch() if only_shown else None
+        self._start()
+
+    def _start(self) -> None:
         self._held: Fresh = {}
         """What is in memory, to be read."""
         self._fresh: Fresh = {}
@@ -114,8 +111,7 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
     ) -> None:
-        while self._spilling:
-            self._spilling.popleft().end()
+        self._end_spills()
         if self._scratch is not None:
             self._scratch.close()
         if kind is None and self._is_recorded:
@@ -124,6 +120,18 @@ class Stage:
         # A process that dies cannot tidy up, and a test that plays dead must not either.
         elif kind is None or issubclass(kind, Exception):
             self._withdraw()
+
+    def begin_again(self) -> None:
+        """Makes ready for the same work in another transaction, as the one before was undone.
+
+        Packs that were put in the blob store stay there, to be named by that one; unless it was
+        relied on what the transaction had locked.
+        """
+        if self._joined is not None or not self._announced:
+            self._end_spills()
+            self._withdraw()
+            self._start()
+        self._is_asked = self._is_recorded = False
 
     def add(self, data: bytes, kind: ObjectKind) -> ObjectId:
         """Takes an object in, and returns its name."""
@@ -235,8 +243,9 @@ class Stage:
             return self._joined
         epoch, quota = self._joined or transaction.join_tenant(tenant_id)
         if self._reused:
-            touched = transaction.touch_objects(tenant_id, self._reused, epoch=epoch)
-            if touched != len(self._reused):
+            reused = list(dict.fromkeys(self._reused))
+            touched = transaction.touch_objects(tenant_id, reused, epoch=epoch)
+            if touched != len(reused):
                 message = "an object was collected while it was to be used again"
                 raise Withdrawn(message, batch=self)
         for inline in self._inline:
@@ -245,7 +254,9 @@ class Stage:
             if self.counts:
                 check_tenant(transaction, tenant_id, needed_bytes=size, quota=quota)
             name, now = self._context.new_pack_name(), self._context.clock()
-            transaction.add_inline_pack(tenant_id, name, inline.data, now=now)
+            transaction.add_inline_pack(
+                tenant_id, name, inline.data, plain_bytes=inline.plain_bytes, now=now
+            )
             self._name(transaction, name, inline.placements, epoch)
         for pack in self._announced:
             if not transaction.finish_pack(pack.pack_id):
@@ -275,9 +286,9 @@ class Stage:
         if transaction is not None:
             known = self._join_tenant(transaction, fresh)
         else:
-            with self._context.catalog.ask() as reading:
-                known = reading.existing(self._tenant_id, list(fresh))
-                known -= self._find_unsound(reading, fresh, known)
+            with self._context.catalog.ask() as asking:
+                known = asking.existing(self._tenant_id, list(fresh))
+            known -= self._find_unsound(fresh, known)
             self._reused += known
         self._settled |= fresh.keys()
         return {key: value for key, value in fresh.items() if key not in known}
@@ -291,19 +302,27 @@ class Stage:
             transaction.ahead(Transaction.join_tenant, self._tenant_id)
         stamps = transaction.stamps_of(self._tenant_id, list(fresh))
         self._joined = transaction.join_tenant(self._tenant_id)
-        known = stamps.keys() - self._find_unsound(transaction, fresh, stamps.keys())
+        known = stamps.keys() - self._find_unsound(fresh, stamps.keys(), transaction)
         self._reused += [name for name in known if stamps[name] < self._joined[0]]
         return known
 
     def _find_unsound(
-        self, transaction: Transaction, fresh: Fresh, known: Collection[ObjectId]
+        self, fresh: Fresh, known: Collection[ObjectId], transaction: Transaction | None = None
     ) -> set[ObjectId]:
         """Returns which objects have to be stored anew although they have a name."""
+        context, unsound = self._context, set[ObjectId]()
         renewed = self._renewed.intersection(known)
-        held = {object_id: fresh[object_id][0] for object_id in known if object_id not in renewed}
-        if not held:
-            return renewed
-        unsound = find_unsound(self._context, transaction, self._tenant_id, held)
+        compared = [object_id for object_id in known if object_id not in renewed]
+        for at in range(0, len(compared), BATCH):
+            held = {object_id: fresh[object_id][0] for object_id in compared[at : at + BATCH]}
+            located = self._locate(held, transaction)
+            if transaction is not None and context.blobs.is_remote:
+                # Nobody waits for a bucket while others wait for this: a few more bytes beside the
+                # rows are compared with the next time.
+                away = {i for i in held if i in located and located[i].block is None}
+                renewed |= away
+                held = {i: data for i, data in held.items() if i not in away}
+            unsound |= find_unsound(context, located, held)
         if unsound:
             import logging  # noqa: PLC0415 - needed by few, and no small thing to load
 
@@ -315,8 +334,17 @@ class Stage:
                 if len(unsound) == 1
                 else "objects whose stored copies were damaged were",
             )
-        self._renewed |= unsound
+        self._renewed |= renewed | unsound
         return renewed | unsound
+
+    def _locate(
+        self, object_ids: Iterable[ObjectId], transaction: Transaction | None
+    ) -> dict[ObjectId, Located]:
+        if transaction is not None:
+            return transaction.locate(self._tenant_id, list(object_ids))
+        # Compared when it has ended: of a bucket it is requests.
+        with self._context.catalog.ask() as asking:
+            return asking.locate(self._tenant_id, list(object_ids))
 
     def _name(
         self,
@@ -344,12 +372,17 @@ class Stage:
                 name,
                 writer=writer,
                 size_bytes=len(pack.data),
+                plain_bytes=pack.plain_bytes,
                 now=context.clock(),
             )
         self._announced.append(_Announced(pack_id, name, pack.placements))
         context.blobs.put(name, pack.data)
         for place in pack.placements:
             self._placed[place.object_id] = Located(place, pack_id, name, None)
+
+    def _end_spills(self) -> None:
+        while self._spilling:
+            self._spilling.popleft().end()
 
     def _withdraw(self) -> None:
         for pack in self._announced:
@@ -371,70 +404,6 @@ class Stage:
     @property
     def _places(self) -> tuple[Catalog | BlobStore, ...]:
         return self._context.catalog, self._context.blobs
-
-
-class Spill:
-    """Objects on their way into packs, in a thread of their own."""
-
-    def __init__(self, objects: Fresh, announce: Callable[[Pack], None]) -> None:
-        self.objects, self._announce = objects, announce
-        self._failure: BaseException | None = None
-        self._thread = threading.Thread(target=self._run, name="holdfast-spill")
-        self._thread.start()
-
-    def join(self) -> None:
-        """Waits until the packs are on disk; raises what went wrong."""
-        self._thread.join()
-        if self._failure is not None:
-            raise self._failure
-
-    def end(self) -> None:
-        """Waits until nothing is written any more."""
-        self._thread.join()
-
-    def _run(self) -> None:
-        try:
-            for pack in pack_all(self.objects):
-                self._announce(pack)
-        except BaseException as exc:  # noqa: BLE001 - a test's power cut too: the caller raises it
-            self._failure = exc
-
-
-class Scratch:
-    """A file without a name, for objects that are only looked at and are too many for memory."""
-
-    def __init__(self) -> None:
-        self._file: IO[bytes] | None = None
-        self.places: dict[ObjectId, tuple[int, int]] = {}
-
-    def put(self, objects: Mapping[ObjectId, tuple[bytes, ObjectKind]]) -> None:
-        """Takes objects in; raises `StorageFull` if they do not fit."""
-        import tempfile  # noqa: PLC0415 - takes long to load, and is needed by few
-
-        try:
-            if self._file is None:
-                self._file = tempfile.TemporaryFile(prefix="holdfast-")  # noqa: SIM115 - `close` does
-            at = self._file.seek(0, os.SEEK_END)
-            for object_id, (data, _) in objects.items():
-                self._file.write(data)
-                self.places[object_id] = (at, len(data))
-                at += len(data)
-            self._file.flush()
-        except OSError as exc:
-            message = f"no room for what is compared in {tempfile.gettempdir()}: {exc.strerror}"
-            raise StorageFull(message) from exc
-
-    def read(self, object_ids: Iterable[ObjectId]) -> dict[ObjectId, bytes]:
-        """Returns those of these objects that are in it."""
-        if self._file is None:
-            return {}
-        fd, places = self._file.fileno(), self.places
-        return {i: os.pread(fd, places[i][1], places[i][0]) for i in object_ids if i in places}
-
-    def close(self) -> None:
-        """Lets the file go."""
-        if self._file is not None:
-            self._file.close()
 
 
 class StagedObjects:

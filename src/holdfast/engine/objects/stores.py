@@ -72,7 +72,12 @@ def mark_store(
     with catalog.read() as transaction:
         if transaction.find_chore(CHORE) is None and not is_apart:
             return
-    _note(catalog, _put(blobs, Mark(vault, now)).since, is_moved=True)
+    _note(catalog, mark_place(blobs, vault=vault, now=now), is_moved=True)
+
+
+def mark_place(blobs: BlobStore, *, vault: str, now: datetime) -> datetime:
+    """Marks a place as a vault's; returns since when it is."""
+    return _put(blobs, Mark(vault, now)).since
 
 
 def _note(catalog: Catalog, since: datetime, *, is_moved: bool = False) -> datetime:

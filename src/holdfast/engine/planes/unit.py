@@ -15,17 +15,20 @@ The transaction is also the one that a request under a name keeps its reply in (
 The batch is kept as that one is, or withdrawn.
 
 It is done again, from an empty batch on, if the collector took something in between that it was to
-use again, if another writer was faster, or if the database asks one of two to step back.
+use again, if another writer was faster, or if the database asks one of two to step back. And it is
+done anew where it needed something of a bucket while its transaction was open (`fetching.py`).
 """
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, TypeVar
 
 from holdfast.engine.core.recent import Mistaken
 from holdfast.engine.objects.stage import Stage, Withdrawn
 from holdfast.engine.planes.handle import Handle
 from holdfast.errors import Busy
+from holdfast.fetching import anew
 
 ATTEMPTS: Final = 5
 """Times a unit is tried before its caller is told `Busy`."""
@@ -59,7 +62,8 @@ def carry_out(
         is_last, stage = tried == ATTEMPTS, Stage(handle.context, handle.tenant_id)
         try:
             with stage:
-                return last(stage) if is_last and last is not None else attempt(stage)
+                run = partial(last if is_last and last is not None else attempt, stage)
+                return anew(run, rewrites=True, again=stage.begin_again)
         except Withdrawn as exc:
             if exc.batch not in (None, stage):
                 raise

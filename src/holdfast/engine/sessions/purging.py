@@ -51,8 +51,8 @@ def purge(context: Context, tenant_id: TenantId) -> list[str]:
         pass
     with context.catalog.read() as transaction:
         ended = transaction.ended_sessions(tenant_id, before=before)
-        if ended:
-            held.look(transaction)
+        roots = held.look_at_rows(transaction) if ended else set[ObjectId]()
+    held.follow(roots)
     loose = [each for each in ended if not held.holds(each)]
     for namespace_id, group in groupby(loose, key=lambda each: each[0]):
         chosen = [*group]
@@ -86,13 +86,20 @@ class SessionsInUse:
         return {began_us for key, began_us in self._sessions if key == session_id.encode()}
 
     def look(self, transaction: Transaction) -> None:
-        """Adds what this transaction sees."""
+        """Adds what this transaction sees: who has looked before finds little that is new."""
+        self.follow(self.look_at_rows(transaction), transaction)
+
+    def follow(self, roots: set[ObjectId], transaction: Transaction | None = None) -> None:
+        """Adds what the planes of some roots hold; of a bucket, each node may be a request."""
         source = Objects(self._context, self._tenant_id, transaction)
-        roots = root_ids(transaction, self._tenant_id) - self._seen
         maps = [source.get_root(root_id).plane(Plane.SESSIONS) for root_id in roots]
         self._seen |= roots
         for key, data in iter_entries(source, maps, self._seen):
             self._hold(key, data)
+
+    def look_at_rows(self, transaction: Transaction) -> set[ObjectId]:
+        """Adds what the rows hold that this transaction sees; returns the roots to be followed."""
+        roots = root_ids(transaction, self._tenant_id) - self._seen
         for head in transaction.iter_heads(self._tenant_id):
             pending = transaction.range_pending(
                 head.namespace_id, Plane.SESSIONS, start=b"", stop=None
@@ -103,6 +110,7 @@ class SessionsInUse:
         for plane, key, entry in transaction.iter_task_entries(self._tenant_id):
             if plane is Plane.SESSIONS:
                 self._hold(key, entry)
+        return roots
 
     def _hold(self, key: bytes, data: bytes) -> None:
         entry = session_of(data)
@@ -151,7 +159,8 @@ def _purge_branches(context: Context, tenant_id: TenantId, held: SessionsInUse) 
         spare = transaction.spare_branches(tenant_id)
         if not spare:
             return
-        held.look(transaction)
+        roots = held.look_at_rows(transaction)
+    held.follow(roots)
     doomed = sorted(unneeded(spare, held.branches))
     for at in range(0, len(doomed), BATCH):
         with context.catalog.write() as transaction:
@@ -170,7 +179,8 @@ def trim(context: Context, tenant_id: TenantId) -> None:
     """
     held = SessionsInUse(context, tenant_id)
     with context.catalog.read() as transaction:
-        held.look(transaction)
+        roots = held.look_at_rows(transaction)
+    held.follow(roots)
     with context.catalog.write() as transaction:
         transaction.advance_epoch(tenant_id)
         held.look(transaction)

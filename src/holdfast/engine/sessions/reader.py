@@ -24,6 +24,7 @@ from holdfast.engine.sessions.showing import to_info, to_state
 from holdfast.engine.sessions.turns import page, to_turn
 from holdfast.entries import Session
 from holdfast.errors import InvalidValue, SessionNotFound
+from holdfast.fetching import fetched
 from holdfast.instants import from_us, to_us
 from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.sessions import SessionInfo, SessionRow, SessionRows, State, Turn, VersionRow
@@ -40,6 +41,7 @@ class SessionsReader(Part):
         self._handle, self._snapshot = handle, snapshot
 
     @does(ListSessions)
+    @fetched
     def list(self, wanted: ListSessions) -> list[SessionInfo]:
         check_limit(wanted.limit)
         if wanted.created_after is not None or wanted.created_before is not None:
@@ -69,11 +71,13 @@ class SessionsReader(Part):
             ]
 
     @does(GetSession)
+    @fetched
     def get(self, wanted: GetSession) -> SessionInfo:
         with looking_at(self._handle, self._snapshot):
             return to_info(self._handle, self._get(wanted.session_id))
 
     @does(GetState)
+    @fetched
     def get_state(self, wanted: GetState) -> State:
         if wanted.version is not None:
             raise InvalidValue("a snapshot shows one version of a state")
@@ -81,6 +85,7 @@ class SessionsReader(Part):
             return to_state(self._handle, *self._get(wanted.session_id))
 
     @does(ListTurns)
+    @fetched
     def list_turns(self, wanted: ListTurns) -> builtins.list[Turn]:
         session_id = wanted.session_id
 

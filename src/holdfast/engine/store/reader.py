@@ -4,7 +4,7 @@ Method names and answers are those of the in-process store. Values are msgpack i
 is returned is never what was put: the caller may change either.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from itertools import islice
 from typing import Any, Final, overload
@@ -20,6 +20,7 @@ from holdfast.engine.planes.storevalues import entry_of, iter_packed, packed_of,
 from holdfast.engine.planes.view import View
 from holdfast.entries import decode_entry
 from holdfast.errors import InvalidValue
+from holdfast.fetching import fetched
 from holdfast.model.values import BatchDone, StoreItems, StoreValue
 from holdfast.operations.operation import does
 from holdfast.operations.store import (
@@ -58,6 +59,7 @@ class StoreReader(Part):
         with self.opened() as view:
             yield StoreReader(lambda: nullcontext(view), is_raw=self._is_raw)
 
+    @fetched
     def get(self, namespace: str, key: str, default: Any = None) -> Any:
         """Returns the value for a key, or the default."""
         wanted = to_store_key(namespace, key)
@@ -70,7 +72,7 @@ class StoreReader(Part):
     def get_many(self, pairs: Iterable[Pair]) -> list[Any]:
         """Returns the values in the order asked for; None for what is missing."""
         return self._read(
-            pairs, lambda objects, key, _, packed: self._made_of(objects, key, packed)
+            [*pairs], lambda objects, key, _, packed: self._made_of(objects, key, packed)
         )
 
     def find(self, namespace: str, key: str) -> StoreValue | None:
@@ -79,7 +81,7 @@ class StoreReader(Part):
 
     def find_many(self, pairs: Iterable[Pair]) -> list[StoreValue | None]:
         """Returns values with their tags in the order asked for; None for what is missing."""
-        return self._read(pairs, self._tagged)
+        return self._read([*pairs], self._tagged)
 
     @does(BatchValues)
     def batch(self, wanted: BatchValues) -> BatchDone:
@@ -88,6 +90,7 @@ class StoreReader(Part):
         reader = self.raw if wanted.raw else self
         return BatchDone(set=0, deleted=0, values=reader.find_many(wanted.get or ()))
 
+    @fetched
     def contains(self, namespace: str, key: str) -> bool:
         """Says whether there is a value for a key."""
         wanted = to_store_key(namespace, key)
@@ -95,6 +98,7 @@ class StoreReader(Part):
             return view.get(wanted) is not None
 
     @does(ListStoreKeys)
+    @fetched
     def keys(self, wanted: ListStoreKeys) -> list[str]:
         check_limit(wanted.limit)
         own = len(namespace_start(wanted.namespace))
@@ -153,15 +157,18 @@ class StoreReader(Part):
             ]
 
     @does(FindMaxKey)
+    @fetched
     def max_key(self, wanted: FindMaxKey) -> str | None:
         found = self.keys(wanted.namespace, wanted.prefix, limit=1, reverse=True)
         return found[0] if found else None
 
     @does(ListStoreNamespaces)
+    @fetched
     def namespaces(self, wanted: ListStoreNamespaces) -> list[str]:
         with self.opened() as view:
             return [name for name in _names(view) if name.startswith(wanted.prefix or "")]
 
+    @fetched
     def count(self) -> int:
         """Returns how many values there are."""
         with self.opened() as view:
@@ -176,8 +183,9 @@ class StoreReader(Part):
         with self.opened() as view:
             return next(_iterate(view, namespace), None) is not None
 
+    @fetched
     def _read(
-        self, pairs: Iterable[Pair], make: Callable[[Objects, bytes, bytes, bytes], Any]
+        self, pairs: Sequence[Pair], make: Callable[[Objects, bytes, bytes, bytes], Any]
     ) -> list[Any]:
         wanted = [to_store_key(namespace, key) for namespace, key in pairs]
         with self.opened() as view:

@@ -29,8 +29,13 @@ from holdfast.engine.timeline.diff import (
 from holdfast.engine.timeline.patches import make_patches
 from holdfast.engine.timeline.selection import select
 from holdfast.errors import PathNotFound
+<<<<<<< HEAD
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_ROOT, Plane, Root, SnapshotInfo, SnapshotLike, Timeline
+=======
+from holdfast.fetching import fetched
+from holdfast.model.basics import Plane, Root, SnapshotInfo, SnapshotLike, Timeline
+>>>>>>> proportion
 from holdfast.model.changes import (
     WORDS,
     Change,
@@ -128,6 +133,7 @@ class Comparing:
                 for plane, key, word in words_between(source, before, goal, parts)
             )
 
+    @fetched
     def count(self, wanted: Diff, *, time: timedelta | None = None) -> Tally | None:
         """Returns how much differs in all; None if it takes longer than that."""
         every, is_over = Counter[tuple[Plane, str]](), self._ending(time)
@@ -138,6 +144,7 @@ class Comparing:
                     return None
         return every
 
+    @fetched
     def folders(self, wanted: CountFolders, *, time: timedelta | None = None) -> FolderCounts:
         """Returns how much differs in each folder, as far as that can be told in a time."""
         every, is_over = Counter[tuple[Plane, str]](), self._ending(time)
@@ -174,6 +181,7 @@ class Comparing:
         """Returns as much of a timeline as can be searched quickly."""
         return listing.timeline(self._handle, wanted, time=listing.PAGE_TIME)
 
+    @fetched
     def page(
         self, wanted: GetChanges, *, after: Place | None, most: int, time: timedelta | None = None
     ) -> ChangesPage:
@@ -205,6 +213,7 @@ class Comparing:
             return None
         return snapshots.resolve(self._handle, snapshot)
 
+    @fetched
     def text(self, wanted: GetTextDiff, *, is_over: Callable[[], bool] = lambda: False) -> str:
         """Returns the unified diff of one file; empty if nothing differs.
 
@@ -223,6 +232,7 @@ class Comparing:
                 return ""
             return self._text(source, change, wanted.context_lines, is_over)
 
+    @fetched
     def patches(self, wanted: TextDiffs) -> list[Patch]:
         """Returns every change between two moments with what it takes to do it again."""
         unify, lines = self._handle.context.unify, wanted.context_lines
@@ -233,6 +243,7 @@ class Comparing:
         """Returns as much of what happened to one thing as can be told quickly."""
         return history.page(self._handle, name, limit=limit, before=before, time=history.PAGE_TIME)
 
+    @fetched
     def page_of_texts(
         self,
         wanted: GetTextDiffs,

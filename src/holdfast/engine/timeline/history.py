@@ -22,6 +22,7 @@ from holdfast.engine.timeline import restore, snapshots
 from holdfast.engine.timeline.diff import entries_of, find_word
 from holdfast.engine.timeline.selection import key_of
 from holdfast.entries import Directory, Entry, decode_entry
+from holdfast.fetching import fetched
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_MAP, EMPTY_ROOT, UNSTORED_ROOTS, Plane, Root, SnapshotInfo
 from holdfast.model.changes import History, Step
@@ -78,6 +79,7 @@ class _Moment:
     sight: _Sight = _NOWHERE
 
 
+@fetched
 def history(handle: Handle, name: Name, *, limit: int | None, before: int | None) -> History:
     """Returns all that happened to a thing, or the newest so many steps of it."""
     check_limit(limit)

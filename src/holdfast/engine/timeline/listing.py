@@ -22,6 +22,7 @@ from holdfast.engine.planes.handle import Handle, dated, is_expired
 from holdfast.engine.timeline import history
 from holdfast.engine.timeline.counting import count_between
 from holdfast.engine.timeline.snapshots import iter_rows
+from holdfast.fetching import fetched
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import (
     EMPTY_ROOT,
@@ -54,12 +55,14 @@ IsOver = Callable[[], bool]
 _decode_counts: Final = msgspec.json.Decoder(Counts).decode
 
 
+@fetched
 def snapshots(handle: Handle, wanted: ListSnapshots) -> Timeline:
     """Returns the usable snapshots that were taken on purpose and are meant, newest first."""
     check_limit(wanted.limit)
     return _search(handle, wanted, _ending(handle, None))
 
 
+@fetched
 def timeline(handle: Handle, wanted: ListTimeline, *, time: timedelta | None = None) -> Timeline:
     """Returns the usable snapshots that are meant, newest first; `before` is a number.
 

@@ -36,18 +36,20 @@ from holdfast.engine.files.fitting import (
     settle,
 )
 from holdfast.engine.objects.content import content_refs
+from holdfast.engine.objects.reader import Objects
 from holdfast.engine.objects.stage import Stage, StagedObjects
-from holdfast.engine.objects.trust import check_long_enough
+from holdfast.engine.objects.trust import check_long_enough, look_ahead
 from holdfast.engine.pending.fold import Folded, fold, lacking_at
 from holdfast.engine.planes.attached import Shows
 from holdfast.engine.planes.handle import Handle, as_it_is, looking_at
 from holdfast.engine.sessions.reviving import revive
 from holdfast.engine.sessions.terms import keep_terms
 from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_changes, to_changes
-from holdfast.engine.timeline.head import Move, advance, replacing
+from holdfast.engine.timeline.head import Move, Plan, advance, replacing
 from holdfast.engine.timeline.selection import EVERYTHING, Selection, Selects, is_pattern
 from holdfast.entries import blobs_of
 from holdfast.errors import Damaged, InTheWay, NameNotFound, ObjectMissing
+from holdfast.fetching import anew
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, UNSTORED_ROOTS, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model.changes import Change, Changes, Restored
@@ -133,13 +135,18 @@ def restore(
 
     with looking_at(handle, target):
         if dry_run:
-            with folded_head(handle) as (transaction, folded):
-                aim = plan(transaction, folded).result
-            return _answer(None, aim, None)
+            look_ahead(handle.context, handle.tenant_id)
+            return _answer(None, anew(partial(_looked, handle, plan)), None)
         done, aim = advance(handle, plan, expected=expected)
     safety_id = done[0].id if len(done) > 1 else None
     is_proven = prove(handle, done[-1])
     return _answer(done[-1], aim, safety_id, verified=is_proven)
+
+
+def _looked(handle: Handle, plan: Plan[_Aim]) -> _Aim:
+    """Returns where a plan would lead."""
+    with folded_head(handle) as (transaction, folded):
+        return plan(transaction, folded).result
 
 
 @contextmanager
@@ -168,21 +175,30 @@ def prove(handle: Handle, snapshot: SnapshotInfo) -> bool:
     The row on the timeline, the head, the root object and the top of each map: all of them are
     found by their names and hash to them.
     """
+    is_remote = handle.context.blobs.is_remote
+    if is_remote and not _is_stored(handle.objects, snapshot.root):
+        return False
     with handle.context.catalog.read() as transaction:
         transaction.ahead(Transaction.find_snapshot, snapshot.namespace_id, snapshot.id)
         transaction.ahead(Transaction.find_head_by_id, snapshot.namespace_id)
-        objects = handle.objects_in(transaction)
-        try:
-            root = objects.get_root(snapshot.root)
-            named = (snapshot.root, *map(root.plane, Plane))
-            objects.check_stored([each for each in named if each not in _NEVER_STORED])
-        except Damaged:
+        if not is_remote and not _is_stored(handle.objects_in(transaction), snapshot.root):
             return False
         row = transaction.find_snapshot(snapshot.namespace_id, snapshot.id)
         head = transaction.find_head_by_id(snapshot.namespace_id)
     if row is None or head is None or row.root != snapshot.root:
         return False
     return head.generation != snapshot.number or head.root == snapshot.root
+
+
+def _is_stored(objects: Objects, root_id: ObjectId) -> bool:
+    """Says whether a root object and the top of each map can be read from where they are."""
+    try:
+        root = objects.get_root(root_id)
+        named = (root_id, *map(root.plane, Plane))
+        objects.check_stored([each for each in named if each not in _NEVER_STORED])
+    except Damaged:
+        return False
+    return True
 
 
 class Goal(NamedTuple):

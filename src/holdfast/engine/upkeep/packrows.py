@@ -38,6 +38,7 @@ def mend_packs(context: Context, tenant_id: TenantId) -> int:
             if found != facts:
                 transaction.set_pack_facts(found)
                 count += 1
+        transaction.mend_pack_sums(tenant_id)
     return count
 
 

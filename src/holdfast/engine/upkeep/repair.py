@@ -37,10 +37,10 @@ from holdfast.engine.pending.damage import let_go
 from holdfast.engine.planes import missing
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions.writing import entry_of
-from holdfast.engine.upkeep.collect import lock_name
 from holdfast.engine.upkeep.inventory import Inventory
 from holdfast.engine.upkeep.journal import mend_journal
 from holdfast.engine.upkeep.packrows import mend_packs
+from holdfast.engine.upkeep.repacking import lock_name
 from holdfast.engine.upkeep.rows import mend_head, mend_rows
 from holdfast.engine.upkeep.verify import examine, find_index_faults, read_pack
 from holdfast.entries import encode_entry
@@ -52,7 +52,10 @@ from holdfast.packs import BLOCK_TARGET_BYTES, ObjectKind, cut, parse_index, rea
 from holdfast.progress import Progress, no_progress
 from holdfast.tree import build
 
-_FOLLOW: Final = ("packs", "pack_data", "objects", "anchored", "chores", "counted", "event_ends")
+_FOLLOW: Final = (
+    *("packs", "pack_data", "pack_sums", "objects"),
+    *("anchored", "chores", "counted", "event_ends"),
+)
 """Tables that follow from others: of what is lost with a row of theirs, those tell."""
 
 StoredObject = tuple[ObjectId, bytes, ObjectKind]

@@ -22,7 +22,7 @@ from holdfast.engine.objects.reader import Objects
 from holdfast.engine.planes import missing
 from holdfast.engine.sessions.soundness import find_faults
 from holdfast.engine.timeline.diff import entry_name
-from holdfast.engine.upkeep.collect import lock_name
+from holdfast.engine.upkeep.repacking import lock_name
 from holdfast.entries import (
     IN_ROW,
     Blob,
