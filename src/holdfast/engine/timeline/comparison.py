@@ -29,13 +29,9 @@ from holdfast.engine.timeline.diff import (
 from holdfast.engine.timeline.patches import make_patches
 from holdfast.engine.timeline.selection import select
 from holdfast.errors import PathNotFound
-<<<<<<< HEAD
+from holdfast.fetching import fetched
 from holdfast.ids import ObjectId
 from holdfast.model.basics import EMPTY_ROOT, Plane, Root, SnapshotInfo, SnapshotLike, Timeline
-=======
-from holdfast.fetching import fetched
-from holdfast.model.basics import Plane, Root, SnapshotInfo, SnapshotLike, Timeline
->>>>>>> proportion
 from holdfast.model.changes import (
     WORDS,
     Change,
