@@ -66,6 +66,7 @@ def settle(environ: Mapping[str, str], *, secrets: Iterable[str] | None = None) 
         _add_settings(settled)
     for name in SECRETS if secrets is None else secrets:
         path = settled.pop(name + _OF_A_FILE, "")
+        settled.origins.pop(name + _OF_A_FILE, None)
         if path and settled.get(name):
             settled.problems.append(f"{name} and {name}{_OF_A_FILE} are both set: leave one out")
         elif path:
@@ -164,12 +165,14 @@ def _read(path: str) -> str:
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
+            data = os.read(descriptor, _MOST_BYTES + 1) if is_file else None
+        finally:
+            os.close(descriptor)
     except (OSError, ValueError) as exc:
         message = f"{path!r} cannot be read: {getattr(exc, 'strerror', None) or exc}"
         raise ValueError(message) from exc
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
-        data = file.read(_MOST_BYTES + 1) if stat.S_ISREG(found.st_mode) else None
     if data is None or len(data) > _MOST_BYTES:
         message = f"{path!r} is no file, or has more than {_MOST_BYTES} bytes"
         raise ValueError(message)
