@@ -14,8 +14,9 @@ from holdfast.blobs.disk import DiskBlobStore
 from holdfast.blobs.port import BUCKET_SCHEMES, BlobStore
 from holdfast.blobs.scattered import iter_scattered
 from holdfast.catalog.port import Catalog
-from holdfast.catalog.sqlite import SqliteCatalog
+from holdfast.catalog.sqlite import SqliteCatalog, find_applied
 from holdfast.catalog.sqlite_packs import iter_inline_packs
+from holdfast.catalog.tables import missing_migrations, needed_format, newest_format
 from holdfast.engine.core.context import Clock, Context, system_clock
 from holdfast.engine.core.embedding import Embedder, EmbedFunction
 from holdfast.engine.core.limits import Limits
@@ -31,6 +32,7 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.ids import IdMaker
+from holdfast.model.upkeep import Formats
 from holdfast.settings import (
     DatabaseSettings,
     ExecSettings,
@@ -124,6 +126,29 @@ def open_vault(
     )
     store = without_password(os.fspath(objects))
     return Holdfast(context, store=store, is_apart=is_apart)
+
+
+def find_formats(location: str | os.PathLike[str]) -> Formats:
+    """Says of which format the catalog of a vault is; changes nothing."""
+    text = os.fspath(location)
+    if text.startswith(POSTGRES_SCHEMES):
+        kind, applied = "postgres", load_postgres().find_applied(text)
+    else:
+        kind, applied = "sqlite", find_applied(Path(text).expanduser())
+    missing = missing_migrations(kind, applied=applied)
+    found = max((number for number, _ in applied), default=0)
+    return Formats(
+        format=found,
+        newest=newest_format(),
+        missing=[each.name for each in missing],
+        is_beside=all(needed_format(each.number, each.name) <= found for each in missing),
+    )
+
+
+def check_store(place: str | os.PathLike[str]) -> None:
+    """Asks the bucket that packs are in for next to nothing; raises if it does not answer."""
+    if os.fspath(place).startswith(BUCKET_SCHEMES):
+        open_blobs(place)[0].find_mark()
 
 
 def begin_store(

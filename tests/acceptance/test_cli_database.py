@@ -4,9 +4,11 @@ import random
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 import holdfast
+from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.shells import environment
 
 from .test_cli import Session
@@ -80,3 +82,52 @@ def test_the_password_of_a_database_is_not_shown(operator: Session) -> None:
         for more in ([], ["--json"]):
             done = operator(*argv, *more)
             assert "hunter2" not in done.out + done.err, done
+
+
+def test_what_stands_in_files_is_as_good_as_the_environment(operator: Session) -> None:
+    for name in ("HOLDFAST_DATABASE_URL", "HOLDFAST_DATA"):
+        (operator.home / name).write_text(operator.environ.pop(name) + "\n")
+    url = operator.home / "HOLDFAST_DATABASE_URL"
+    data = (operator.home / "HOLDFAST_DATA").read_text().strip()
+    filed = {"HOLDFAST_DATABASE_URL_FILE": str(url), "HOLDFAST_DATA": data}
+    settings = operator.home / "holdfast.toml"
+    settings.write_text(f'data = "{data}"\ndatabase_url_file = "{url}"\n')
+    for environ in (filed, {"HOLDFAST_CONFIG": str(settings)}):
+        told = {**operator.environ, **environ}
+        assert "served" in operator("namespaces", env=told).out
+        assert "All is well" in operator("verify", env=told).out
+        assert operator("keys", env=told).code == 0
+    assert operator("keys", "--config", str(settings)).code == 0
+    assert operator("migrate", "--config", str(settings), "--check").code == 0
+    url.unlink()
+    wrong = {**operator.environ, "HOLDFAST_CONFIG": str(settings)}
+    for command in ("status", "verify", "keys", "serve"):
+        done = operator(command, env=wrong)
+        assert (done.code, "HOLDFAST_DATABASE_URL_FILE" in done.err) == (2, True)
+    assert operator("version", env=wrong).code == 0
+
+
+def test_tables_are_brought_up_to_date_before_a_server_needs_them(
+    operator: Session, postgres: PostgresServer
+) -> None:
+    url = postgres.dsn(postgres.create_database())
+    data = str(operator.home / "data")
+    operator.environ |= {"HOLDFAST_DATABASE_URL": url, "HOLDFAST_DATA": data}
+    for command, code, applied in (
+        (["migrate", "--check"], 1, 0),
+        (["migrate"], 0, 1),
+        (["migrate", "--check"], 0, 0),
+        (["migrate"], 0, 0),
+    ):
+        done = operator(*command, "--json")
+        assert (done.code, bool(done.document["applied"])) == (code, bool(applied)), command
+    newest = done.document["newest"]
+    with psycopg.connect(url, autocommit=True) as connection:
+        add = "INSERT INTO holdfast.migrations VALUES (%s, %s, 0)"
+        connection.execute(add, (newest + 1, f"{newest + 1:04}_more_beside_{newest:04}"))
+        beside = operator.ok("migrate", "--check", "--json").document
+        assert (beside["format"], beside["missing"]) == (newest + 1, [])
+        assert "All is well" in operator.ok("verify").out
+        connection.execute(add, (newest + 2, f"{newest + 2:04}_other"))
+    assert operator("migrate", "--check").code == 1
+    assert "knows up to" in operator("migrate").err

@@ -10,6 +10,7 @@ What the word behind a fence means is in `holdfast_docs.blocks`; every block of 
 - ```console is a recording of a terminal, ```sh a script: both are typed, see
   `holdfast_docs.recordings`. After a command that fails, `echo $?` has to come next.
 - ```json SHAPE is an answer: it has to fit the shape of that name in `/openapi.json`.
+- ```toml is a file of settings: a server reads it, and finds nothing wrong.
 - ```text figure is a drawing: it must not look like something to type.
 
 A page that runs commands finds them turned on, where a sandbox can be had.
@@ -64,6 +65,7 @@ from holdfast_docs.running import (
 from holdfast.cli.app import Parser, load
 from holdfast.cli.commands import COMMANDS
 from holdfast.cli.console import Console
+from holdfast.server.config import configure
 from holdfast.testing.sandboxes import why_none
 from holdfast.testing.servers import Begin
 
@@ -121,6 +123,14 @@ def described() -> dict[str, Any]:
 )
 def test_every_answer_that_is_shown_fits_its_shape(block: Block, described: dict[str, Any]) -> None:
     check_json(block, described)
+
+
+def test_a_server_takes_every_file_of_settings_that_is_shown(tmp_path: Path) -> None:
+    blocks = [block for page in SHOWN for block in blocks_of(page) if block.kind == "toml"]
+    for block in blocks:
+        (tmp_path / "shown.toml").write_text(block.text)
+        configure({"HOLDFAST_CONFIG": str(tmp_path / "shown.toml"), "HOME": str(tmp_path)})
+    assert blocks
 
 
 WITH_CODE = [page for page in SHOWN if python_of(page)]

@@ -10,8 +10,9 @@ import pytest
 from holdfast import server
 from holdfast.errors import HoldfastError
 from holdfast.server import failures, problems
-from holdfast.server.config import DATA, VARIABLES
+from holdfast.server.variables import DATA, VARIABLES
 from holdfast.settings import EXEC
+from holdfast.settingsfile import CONFIG, SECRETS
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
 SERVING = (PAGES / "serving.md").read_text()
@@ -32,9 +33,13 @@ def codes_of_the_server() -> dict[str, int]:
     return found | {failures.INTERNAL: problems.FAULT}
 
 
-@pytest.mark.parametrize("name", [DATA, *(each.name for each in VARIABLES), *EXEC.values()])
+@pytest.mark.parametrize("name", [DATA, CONFIG, *(v.name for v in VARIABLES), *EXEC.values()])
 def test_every_variable_of_a_server_is_explained(name: str) -> None:
     assert re.search(rf"^\| .*`{name}`.* \|", SERVING, re.MULTILINE)
+
+
+def test_every_secret_that_may_be_in_a_file_is_named() -> None:
+    assert [name for name in SECRETS if f"`{name}`" not in SERVING] == []
 
 
 @pytest.mark.parametrize(("code", "status"), sorted(codes_of_the_server().items()))

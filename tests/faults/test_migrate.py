@@ -15,6 +15,7 @@ import psycopg
 import pytest
 
 import holdfast
+from holdfast.catalog import postgres as holdfast_postgres
 from holdfast.catalog import tables
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
@@ -27,7 +28,7 @@ from holdfast.catalog.tables import (
     newest_format,
     no_step,
 )
-from holdfast.errors import Damaged, Incompatible, Unavailable, VaultTooNew, VaultTooOld
+from holdfast.errors import Busy, Damaged, Incompatible, Unavailable, VaultTooNew, VaultTooOld
 from holdfast.ids import NamespaceId
 from holdfast.testing.damaged import one_of_each
 from holdfast.testing.faults import fuses
@@ -439,3 +440,43 @@ def test_a_sqlite_that_lacks_a_part_is_named_and_nothing_is_written(
         SqliteCatalog(tmp_path)
     monkeypatch.undo()
     SqliteCatalog(tmp_path).close()
+
+
+@pytest.mark.parametrize("needed", [NEWEST - 1, NEWEST])
+def test_beside_a_newer_version_that_only_adds_those_before_it_go_on_and_start(
+    place: Place, needed: int
+) -> None:
+    name = f"{NEWEST + 1:04}_more_beside_{needed:04}"
+    with closing(place.open()) as catalog:
+        place.run("CREATE TABLE more (id INTEGER)")
+        place.run(f"INSERT INTO migrations VALUES ({NEWEST + 1}, '{name}', 0)")
+        with catalog.write() as transaction:
+            tenant = transaction.add_tenant("default", public_id="ws-a", now=NOW)
+        with closing(place.open()) as other, other.write() as transaction:
+            assert transaction.find_tenant("default") == tenant
+            transaction.add_tenant("another", public_id="ws-b", now=NOW)
+        # One more, which only those know who know the last.
+        worse = f"{NEWEST + 2:04}_more_beside_{NEWEST + 1:04}"
+        place.run(f"INSERT INTO migrations VALUES ({NEWEST + 2}, '{worse}', 0)")
+        with pytest.raises(VaultTooNew) as raised, catalog.write() as transaction:
+            transaction.add_tenant("third", public_id="ws-c", now=NOW)
+        assert (raised.value.found, raised.value.known) == (NEWEST + 2, NEWEST)
+        with pytest.raises(VaultTooNew) as raised:
+            place.open()
+        assert (raised.value.found, raised.value.known) == (NEWEST + 2, NEWEST)
+
+
+def test_a_change_of_tables_is_given_up_if_somebody_does_not_let_go(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = PostgresPlace(postgres)
+    made = load_tables_of(load_migrations("postgres")[-2].number, "postgres")
+    with monkeypatch.context() as then:
+        then.setattr(tables, "load_tables", lambda _: made)
+        place.open().close()
+    monkeypatch.setattr(holdfast_postgres, "_IN_TIME", "SET LOCAL lock_timeout = '50ms'")
+    with psycopg.connect(place.where) as busy:
+        busy.execute("SELECT * FROM holdfast.migrations")
+        with pytest.raises(Busy):
+            place.open()
+    place.open().close()

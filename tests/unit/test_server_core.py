@@ -23,7 +23,7 @@ from holdfast.model.keys import Key, Scope
 from holdfast.server.app import Prefixed
 from holdfast.server.config import Config, configure, to_environ
 from holdfast.server.credentials import FILE_NAME, make_credentials
-from holdfast.server.observing import Together
+from holdfast.server.logs import Together
 from holdfast.server.problems import RateLimited
 from holdfast.server.rates import UNLIMITED, Rates
 from holdfast.server.requests import Caller

@@ -13,10 +13,13 @@ import pytest
 from holdfast.catalog import transaction
 from holdfast.catalog.queries import load_queries
 from holdfast.catalog.tables import (
+    NEEDED,
     OLDEST_FORMAT,
+    Migration,
     load_migrations,
     load_tables,
     missing_migrations,
+    needed_format,
     newest_format,
 )
 from holdfast.errors import Damaged, VaultTooNew, VaultTooOld
@@ -34,6 +37,7 @@ READS_A_WHOLE_TABLE = {
     *("counted_tenants", "iter_retired", "iter_tenants", "pack_names"),
     "tenants_to_number",  # Of webhooks, of which there are few.
     "count_lags",  # What waits, for who asks a doctor.
+    *("measure_deliveries", "measure_inline"),  # Of what is due, and not moved out yet.
     "purge_sign_ins",  # Of people, of whom there are few.
     *("count_logins", "purge_logins"),  # Of programs that wait for a person: a thousand at most.
     *("purge_rates", "purge_writers"),  # Of keys with a limit, and of processes: once an hour.
@@ -123,6 +127,16 @@ def test_what_one_database_needs_belongs_to_a_migration_of_both() -> None:
         of_both, _, dialect = name.partition(".")
         assert of_both in names
         assert dialect in ("", *DIALECTS)
+
+
+@pytest.mark.parametrize("each", load_migrations("sqlite"), ids=lambda each: each.name)
+def test_a_migration_that_can_stand_beside_others_says_beside_which(each: Migration) -> None:
+    is_said = "beside" in each.name
+    assert is_said == (needed_format(each.number, each.name) < each.number)
+    with closing(sqlite3.connect(":memory:")) as connection:
+        query = f"SELECT {NEEDED} FROM (SELECT ? AS number, ? AS name)"
+        found = connection.execute(query, (each.number, each.name)).fetchone()
+    assert found == (needed_format(each.number, each.name),)
 
 
 KNOWN = [(each.number, each.name) for each in load_migrations("sqlite")]

@@ -19,6 +19,7 @@ KINDS: Final = {
     "text output": "what the block of Python before it prints",
     "console": "a recording of a terminal: typed, and compared",
     "sh": "typed as well, whatever it prints",
+    "toml": "settings of a server: it would start with them",
     "json": "an answer of the server: JSON that fits the shape it names",
     "text figure": "a drawing: no line of it can be typed",
 }

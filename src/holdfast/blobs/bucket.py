@@ -46,6 +46,7 @@ from holdfast.errors import (
     Unavailable,
     shorten,
 )
+from holdfast.tallies import TALLIES
 
 Store = AzureStore | GCSStore | MemoryStore | S3Store
 
@@ -201,8 +202,9 @@ class BucketBlobStore:
                     found = obstore.get(
                         self._quick, key, options={"range": (start, start + length)}
                     )
-                    size = found.meta["size"]
-                    return bytes(found.bytes()), size
+                    size, data = found.meta["size"], bytes(found.bytes())
+                    _count("get", read=len(data))
+                    return data, size
             except _Beyond:
                 pass
         size = self.size(name)
@@ -212,6 +214,7 @@ class BucketBlobStore:
     def size(self, name: str, /) -> int:
         """Returns the number of bytes."""
         key = self._key_of(name)
+        _count("head")
         with self._translated(name):
             return obstore.head(self._quick, key)["size"]
 
@@ -231,6 +234,7 @@ class BucketBlobStore:
     def delete(self, name: str, /) -> None:
         """Removes the object if it is there."""
         if is_blob_name(name):
+            _count("delete")
             with suppress(PackMissing), self._translated(name):
                 obstore.delete(self._store, _key(name))
 
@@ -238,6 +242,7 @@ class BucketBlobStore:
         """Yields every name with its size, a thousand to a request."""
         pages = _pages(self._store, _PAGE)
         while True:
+            _count("list")
             with self._translated(None):
                 page = next(pages, None)
             if page is None:
@@ -292,7 +297,9 @@ class BucketBlobStore:
         key = self._key_of(name)
         if start == 0 and length is None:
             with self._translated(name):
-                return bytes(obstore.get(self._store, key).bytes())
+                data = bytes(obstore.get(self._store, key).bytes())
+            _count("get", read=len(data))
+            return data
         wanted = length_of_range(name, size=self.size(name), start=start, length=length)
         return self.get(name, start=start, length=wanted) if wanted else b""
 
@@ -302,6 +309,7 @@ class BucketBlobStore:
         """Puts an object that is new; tries again where nobody can know whether it is there."""
         until, pause = time.monotonic() + _PUT_PATIENCE_S, _PUT_PAUSE_S
         for tries_left in reversed(range(_PUT_TRIES)):
+            _count("put", written=len(data))
             try:
                 with self._translated(key, what=what):
                     obstore.put(self._store, key, data, mode=self._mode, use_multipart=False)
@@ -403,6 +411,14 @@ def _pages(store: Store, most: int) -> Iterator[Sequence[Mapping[str, Any]]]:
     # Partly of a library's types that is needed for another form of its answers alone.
     listed: Any = obstore.list(store, chunk_size=most)  # pyright: ignore[reportUnknownMemberType] - see above
     return iter(listed)
+
+
+def _count(kind: str, *, read: int = 0, written: int = 0) -> None:
+    """Counts a request, for whoever looks after the server."""
+    TALLIES.add(f"bucket_{kind}")
+    if read or written:
+        TALLIES.add("bucket_read_bytes", read)
+        TALLIES.add("bucket_written_bytes", written)
 
 
 def _key(name: str) -> str:

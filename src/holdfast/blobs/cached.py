@@ -37,6 +37,7 @@ from typing import Final, NamedTuple, Protocol
 from blake3 import blake3
 
 from holdfast.blobs.port import BlobStore, is_blob_name, length_of_range
+from holdfast.tallies import TALLIES
 
 PAGE_BYTES: Final = 1 << 20
 _HASH_BYTES: Final = 32
@@ -190,6 +191,7 @@ class CachedBlobStore:
     def _part(self, name: str, number: int, offset: int, length: int) -> _Part:
         """Returns what a page has of a range; fetches it, and maybe some more, if need be."""
         found = self._disk.find(name, number, offset, length)
+        TALLIES.add("cache_misses" if found is None else "cache_hits")
         if found is not None:
             return found
         size = self._disk.size_of(name, number - 1)

@@ -28,7 +28,7 @@ from datetime import timedelta
 from typing import Protocol
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.model.upkeep import Loss
+from holdfast.model.upkeep import Load, Loss
 
 
 class Lease(Protocol):
@@ -97,6 +97,10 @@ class Catalog(Protocol):
 
         From the first time on they leave it to whoever asks for this, again and again.
         """
+        ...
+
+    def load(self) -> Load:
+        """Returns how busy this opener's connections are; asks nobody."""
         ...
 
     def scrub(self) -> None:

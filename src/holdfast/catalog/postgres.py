@@ -34,6 +34,7 @@ from holdfast.catalog.rows import Row
 from holdfast.catalog.tables import (
     Step,
     apply,
+    check_applied,
     check_format,
     load_tables_of,
     missing_migrations,
@@ -44,7 +45,7 @@ from holdfast.catalog.turns import Slots
 from holdfast.errors import Incompatible, PathExists, Unavailable
 from holdfast.ids import IdMaker
 from holdfast.instants import to_us
-from holdfast.model.upkeep import Loss
+from holdfast.model.upkeep import Load, Loss
 
 _OUR_TABLES: Final = (
     "SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' ORDER BY tablename"
@@ -55,6 +56,9 @@ _CLOSING_S: Final = 1.0
 
 _OPEN_LOCK: Final = 743300001
 """Taken while tables are made, so that two first openers do not both make them."""
+
+_IN_TIME: Final = "SET LOCAL lock_timeout = '10s'"
+"""How long a change of tables waits for each of those who use them, before it is given up."""
 
 _DEFAULTS: Final = {
     "application_name": "holdfast",
@@ -159,6 +163,10 @@ class PostgresCatalog:
         """Leaves it to the server, which does this by itself."""
         self._check_open()
 
+    def load(self) -> Load:
+        """Returns how many connections are in use, and who waits for one."""
+        return self._slots.load()
+
     def scrub(self) -> None:
         """Makes every table anew of the rows that are there; the server's log is not ours."""
         self._check_open()
@@ -241,7 +249,7 @@ class PostgresCatalog:
     def _check_format(self) -> None:
         """Raises `VaultTooNew` if a newer version has changed the tables."""
         with suppress(psycopg.Error), closing(self._connect()) as connection:
-            check_format("the catalog", found=max(_applied(connection))[0])
+            check_applied(_applied(connection))
 
     def _get_lines(self) -> Lines:
         with self._guard:
@@ -276,6 +284,8 @@ class PostgresCatalog:
             if applied and missing:
                 # Whoever writes has looked at them: those that do are waited for, and who comes
                 # next sees what we are about to add.
+                # Not for ever: all who come meanwhile wait behind us.
+                connection.execute(_IN_TIME)
                 connection.execute("LOCK TABLE holdfast.migrations IN ACCESS EXCLUSIVE MODE")
             apply(missing, partial(_run, connection), step=step)
             found = connection.execute("SHOW default_transaction_isolation").fetchone()
@@ -313,6 +323,12 @@ def _check_locks(conninfo: str) -> None:
         if other.execute(query, (_OPEN_LOCK,)).fetchone() != (False,):
             unfit = Incompatible("the database gives one lock to two: it is no PostgreSQL")
             raise unfit.with_hint("Name a PostgreSQL: what only speaks like it cannot be used.")
+
+
+def find_applied(url: str) -> list[tuple[int, str]]:
+    """Returns the migrations that a database has seen, none if it has no catalog."""
+    with translated(), _connect_first(url)[0] as connection:
+        return _applied(connection)
 
 
 def load_catalog(

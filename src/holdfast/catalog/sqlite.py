@@ -9,7 +9,7 @@ SQLite's busy handler would poll (of ten processes with fifty writes each, for u
 import os
 import sqlite3
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -47,9 +47,9 @@ from holdfast.errors import (
 )
 from holdfast.errors.system import from_system
 from holdfast.ids import IdMaker
-from holdfast.model.upkeep import Loss
+from holdfast.model.upkeep import Load, Loss
 from holdfast.private import claim, close_to_others
-from holdfast.settings import has_packs
+from holdfast.settings import CATALOG_NAME, has_packs
 
 _OPEN: Final = "open"
 _APPLIED: Final = "SELECT number, name FROM migrations"
@@ -87,7 +87,7 @@ class SqliteCatalog:
             message = f"SQLite {sqlite3.sqlite_version} is too old; 3.37 is the oldest that works"
             raise Incompatible(message)
         self._folder = str(folder)
-        self._path = folder / "catalog.sqlite"
+        self._path = folder / CATALOG_NAME
         self._ids = ids or IdMaker()
         self._queries = load_queries("sqlite")
         self._locks = FileLocks(folder / "locks")
@@ -190,6 +190,10 @@ class SqliteCatalog:
         if has_spare or ((free := self.free_bytes()) is not None and free < _SCARCE_BYTES):
             self._give_pages_back()
         self._reserve.keep(free_bytes=self.free_bytes())
+
+    def load(self) -> Load:
+        """Returns whether somebody writes, and who waits for that."""
+        return self._turns.load()
 
     def tend_log(self) -> None:
         """Copies the log into the file, and sees to it that it begins anew once it is long."""
@@ -363,6 +367,19 @@ class SqliteCatalog:
         page_bytes = connection.execute("PRAGMA page_size").fetchone()[0]
         if self._path.stat().st_size % page_bytes:
             raise unreadable("the catalog's file ends in the middle of a page")
+
+
+def find_applied(folder: Path) -> list[tuple[int, str]]:
+    """Returns the migrations that the catalog in a directory has seen, none if there is none."""
+    path = folder / CATALOG_NAME
+    if not path.exists():
+        return []
+    with (
+        closing(SqliteConnections(path, how="mode=ro")) as connections,
+        connections.use(writing=False) as connection,
+        translated(),
+    ):
+        return connection.execute(_APPLIED).fetchall()
 
 
 @contextmanager

@@ -24,18 +24,19 @@ from holdfast.catalog.driver import Driver, Guard, paced
 from holdfast.catalog.sqlite_connections import UNKNOWN, Connection, SqliteConnections
 from holdfast.catalog.sqlite_driver import SqliteDriver
 from holdfast.catalog.sqlite_errors import to_error
-from holdfast.catalog.tables import check_format
+from holdfast.catalog.tables import NEEDED, check_format, newest_format
 from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import Turns
 from holdfast.catalog.watermark import Watermark
 from holdfast.errors import CatalogReplaced
 from holdfast.pacing import rest
 
-_BEGUN: Final = (
-    "SELECT MAX(number), EXISTS (SELECT 1 FROM listening WHERE what = 'events') FROM migrations"
-)
-"""What a writer asks who is not the last that wrote: of which format the tables are, and whether
-somebody listens."""
+_BEGUN: Final = f"""
+SELECT MAX({NEEDED}), MAX(number), EXISTS (SELECT 1 FROM listening WHERE what = 'events')
+FROM migrations
+"""  # noqa: S608 - our own
+"""What a writer asks who is not the last that wrote: which format it has to know, of which the
+tables are, and whether somebody listens."""
 
 
 class Reading:
@@ -148,8 +149,9 @@ class Writing(Reading):
     def _look(self, connection: Connection) -> None:
         # A newer version may have changed the tables: it would not know what we write.
         with self._guard:
-            found, is_heard = connection.execute(_BEGUN).fetchone()
-        check_format("the catalog", found=found or 0)
+            needed, found, is_heard = connection.execute(_BEGUN).fetchone()
+        is_newer = (needed or 0) > newest_format()
+        check_format("the catalog", found=(found if is_newer else needed) or 0)
         with self._guard:
             connection.count = find_last(connection, self._watermark)
         connection.is_heard = bool(is_heard)

@@ -7,6 +7,10 @@ something of its own; the first of these leads from the oldest format to `schema
 that holds the catalog's lock applies what is missing, all of it in one transaction: the tables
 where there are none, and the migrations that a catalog lacks.
 
+A migration that only adds, so that a version which does not know it can go on beside one that does,
+says so in its name: `0047_more_beside_0046` can be used by whoever knows format 46. So servers are
+replaced one by one, and back again ([0105](../../../docs/adr/0105-what-operators-expect.md)).
+
 Carries sessions over from format 15: versions and turns become parts of the journal.
 
 Each version and each turn that is there gets a row of its own at the end of a chain, with its
@@ -259,6 +263,7 @@ _OLDEST_NAME: Final = "0015_writers"
 _THEN: Final = {30: seal_all, 36: part_histories}
 
 _COMMENT: Final = re.compile(r"--[^\n]*")
+_BESIDE: Final = re.compile(r"_beside_([0-9]{4})$")
 _MAKE: Final = re.compile(r"MAKE (\w+)")
 _MADE: Final = re.compile(r"CREATE (?:UNIQUE )?(?:TABLE|VIEW|INDEX) (\w+)(?:\s+ON (\w+))?")
 _WORD: Final = re.compile(r"\b(?:INTEGER|TEXT|BYTES|IDENTITY)\b")
@@ -340,9 +345,10 @@ def missing_migrations(
     """
     if not applied:
         return load_tables(dialect)
-    found, migrations = sorted(applied), load_migrations(dialect)
+    check_applied(applied)
+    migrations = load_migrations(dialect)
+    found = [each for each in sorted(applied) if each[0] <= migrations[-1].number]
     number, name = found[-1]
-    check_format("the catalog", found=number)
     if number == OLDEST_FORMAT:
         done = 0
         is_ours = name == _OLDEST_NAME and [n for n, _ in found] == [*range(1, number + 1)]
@@ -353,6 +359,27 @@ def missing_migrations(
         message = f"no version has made a catalog of {len(found)} steps up to {shorten(name)}"
         raise Damaged(message)
     return migrations[done:]
+
+
+def needed_format(number: int, name: str) -> int:
+    """Returns which format one has to know to use the tables that a migration has left."""
+    said = _BESIDE.search(name)
+    return number if said is None else int(said[1])
+
+
+NEEDED: Final = """
+CASE WHEN substr(name, length(name) - 11, 8) = '_beside_'
+THEN CAST(substr(name, length(name) - 3) AS INTEGER) ELSE number END
+"""
+"""The same, for a row of `migrations`."""
+
+
+def check_applied(applied: Sequence[tuple[int, str]]) -> None:
+    """Raises `VaultTooNew` or `VaultTooOld` if a catalog is none that this version can use."""
+    needed = max(needed_format(*each) for each in applied)
+    newest = max(number for number, _ in applied)
+    # Told with the number that it has: what it needs is nobody's business who cannot use it.
+    check_format("the catalog", found=newest if needed > newest_format() else needed)
 
 
 def check_format(what: str, *, found: int) -> None:

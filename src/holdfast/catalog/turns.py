@@ -12,6 +12,7 @@ costs is in `docs/adr/0033-writers-take-turns-by-tenant.md`.
 """
 
 import threading
+import time
 from collections import deque
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from holdfast.behalf import BEHALF, NOBODY
 from holdfast.catalog.filelocks import FileLocks
 from holdfast.catalog.forking import tell_of_forks
 from holdfast.errors import Unavailable
+from holdfast.model.upkeep import Load
 
 WRITE: Final = "write"
 """The name of the lock that writers of all processes share."""
@@ -45,6 +47,8 @@ class Slots:
     def __init__(self, total: int, *, wait_s: float = _FOR_EVER) -> None:
         self._free, self._wait_s = total, wait_s
         self._total = total
+        self._waits, self._waited_s = 0, 0.0
+        """How often somebody had to wait, and for how long all of them."""
         self._guard = threading.Lock()
         self._held = dict[Turn, None]()
         self._counts = dict[str, int]()
@@ -57,7 +61,7 @@ class Slots:
         turn, is_begun = Turn(BEHALF.get()), False
         try:
             self._queue(turn)
-            is_begun = turn.begun is None or turn.begun.acquire(timeout=self._wait_s)
+            is_begun = turn.begun is None or self._wait_for(turn.begun)
         finally:
             if not is_begun:
                 self.leave(turn)
@@ -94,6 +98,17 @@ class Slots:
         finally:
             self.leave(turn)
 
+    def load(self) -> Load:
+        """Returns how busy it is."""
+        with self._guard:
+            return Load(
+                used=self._total - self._free,
+                most=self._total,
+                waiting=sum(len(turns) for turns in self._waiting.values()),
+                waits=self._waits,
+                waited_s=self._waited_s,
+            )
+
     def before_fork(self) -> None:
         """Sees to it that no thread is about to change what is copied."""
         self._guard.acquire()
@@ -105,6 +120,15 @@ class Slots:
             for each in (self._held, self._counts, self._waiting):
                 each.clear()
         self._guard.release()
+
+    def _wait_for(self, begun: threading.Lock) -> bool:
+        since = time.monotonic()
+        try:
+            return begun.acquire(timeout=self._wait_s)
+        finally:
+            with self._guard:
+                self._waits += 1
+                self._waited_s += time.monotonic() - since
 
     def _queue(self, turn: Turn) -> None:
         with self._guard:

@@ -43,6 +43,18 @@ class UpkeepQueries:
             found[name] = None if found[name] is None else from_us(found[name])
         return found
 
+    def measure(self, *, now: datetime, most: int) -> dict[str, Any]:
+        """Counts what is due, `most` at the most, and what of packs is in the catalog."""
+        due = get_row(self._db.one("measure_deliveries", now=to_us(now), most=most), "count")
+        inline = get_row(self._db.one("measure_inline"), "count")
+        since = None if due[1] is None else from_us(due[1])
+        return {
+            "deliveries": due[0],
+            "deliveries_since": since,
+            "inline_packs": inline[0],
+            "inline_bytes": inline[1],
+        }
+
     def ended_sessions(self, tenant_id: TenantId, *, before: datetime) -> list[Ended]:
         """Returns the sessions of live namespaces that were deleted or past their time by then.
 

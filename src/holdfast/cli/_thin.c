@@ -150,7 +150,11 @@ static int is_own_vault(const char *folder)
 
 static int find_location(Path *location, const char *here, const char *named)
 {
-    const char *given = named && named[0] ? named : variable("HOLDFAST_DATABASE_URL");
+    const char *given = named && named[0] ? named : "";
+    if (!given[0] && (variable("HOLDFAST_CONFIG")[0] || variable("HOLDFAST_DATABASE_URL_FILE")[0]))
+        return 0; /* A file says where it is. */
+    if (!given[0])
+        given = variable("HOLDFAST_DATABASE_URL");
     if (!given[0])
         given = variable("HOLDFAST_DATA");
     if (given[0]) {

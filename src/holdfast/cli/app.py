@@ -22,9 +22,10 @@ from typing import Final, NoReturn, Protocol, cast
 from holdfast.cli.commands import COMMANDS, GROUPS, is_there, module_of
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, USAGE, Refused, report, usage
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidValue
 from holdfast.escaping import escaped
 from holdfast.settings import holds_vault
+from holdfast.settingsfile import CONFIG, adopt, settle
 
 INTERRUPTED: Final = 130
 CLOSED_PIPE: Final = 141
@@ -79,6 +80,7 @@ def _run(argv: Sequence[str], console: Console) -> int:
 
 def configured(console: Console, arguments: Namespace) -> Console:
     """Returns the console as the options that every command understands want it."""
+    console = _settled(console, arguments)
     directory = console.cwd
     if arguments.directory is not None:
         directory = console.resolve(arguments.directory)
@@ -105,6 +107,20 @@ def configured(console: Console, arguments: Namespace) -> Console:
             hint="Change to one that is there, or name one with -C.",
         )
     return made
+
+
+def _settled(console: Console, arguments: Namespace) -> Console:
+    """Returns the console with what files say that the environment, or the command line, names."""
+    environ, is_for_servers = console.environ, hasattr(arguments, "config")
+    if is_for_servers and arguments.config is not None:
+        environ = {**environ, CONFIG: console.resolve(arguments.config)}
+    settled = settle(environ)
+    # Commands for servers name them with all else that is wrong; some have no use for a vault.
+    if settled.problems and not is_for_servers and console.command not in _WITHOUT_SETTINGS:
+        raise InvalidValue("; ".join(settled.problems))
+    if settled.origins:
+        adopt(settled)
+    return replace(console, environ=settled)
 
 
 def _is_known(console: Console) -> bool:
@@ -157,6 +173,8 @@ _READABLE: Final = 100
 """Columns: longer lines are hard to read."""
 
 _WITH_VALUE: Final = ("-C", "--data", "--objects")
+
+_WITHOUT_SETTINGS: Final = ("", "completion", "help", "version")
 
 
 class Command(Protocol):

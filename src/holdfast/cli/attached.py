@@ -2,6 +2,7 @@
 
 import os
 import shlex
+from argparse import ArgumentParser
 
 import holdfast
 from holdfast.cli.console import Console
@@ -95,6 +96,13 @@ def get_vault(console: Console) -> "holdfast.Holdfast":
         )
     _tell_of_loss(console, location)
     return console.open_vault(location)
+
+
+def add_config(parser: ArgumentParser) -> None:
+    """Adds what names a server's settings, for commands that are about its vault."""
+    parser.add_argument(
+        "--config", metavar="FILE", help="settings in TOML, instead of those of HOLDFAST_CONFIG"
+    )
 
 
 def served_place(console: Console) -> dict[str, str | None]:

@@ -52,6 +52,12 @@ ENVIRONMENT = (
 )
 """What `holdfast.settings` looks at for a command, where the shell believes to be, and those."""
 
+FILES = ("HOLDFAST_CONFIG", "HOLDFAST_DATABASE_URL_FILE")
+"""What names files in which it may stand where the vault is."""
+
+UNREAD = "file://"
+"""Where a vault is of which only a file says so: nobody who stays is asked for it."""
+
 ENCODING = "utf-8"
 """Of names, as Python reads them from the system: with any other, they would be shown otherwise."""
 
@@ -140,6 +146,8 @@ def read_command_line(argv: list[str]) -> tuple[str, str, str | None]:
 def find_location(environ: dict[str, str], directory: str, named: str | None) -> str:
     """Returns where the vault is: the rules of `holdfast.settings.find_location`."""
     given = named or environ.get("HOLDFAST_DATABASE_URL") or environ.get("HOLDFAST_DATA")
+    if not named and any(environ.get(name) for name in FILES):
+        given = UNREAD
     if given:
         if "://" in given:
             return given

@@ -14,7 +14,7 @@ from holdfast.engine.audit.storage import note_storage
 from holdfast.engine.backups.making import back_up
 from holdfast.engine.core import rounds as upkeep
 from holdfast.engine.core.context import Context
-from holdfast.engine.core.rounds import find_lags
+from holdfast.engine.core.rounds import find_lags, find_measures
 from holdfast.engine.core.tenants import DEFAULT_TENANT, get_or_add
 from holdfast.engine.journal.anchors import anchor_all
 from holdfast.engine.objects.retired import retire_unnamed
@@ -40,7 +40,9 @@ from holdfast.model.keys import Key, KeyUse
 from holdfast.model.upkeep import (
     BackedUp,
     Lags,
+    Load,
     Loss,
+    Measures,
 )
 from holdfast.progress import Progress, no_progress
 
@@ -176,6 +178,14 @@ class Holdfast(TenantVault):
     def lags(self) -> Lags:
         """Counts what waits to be done by itself, over all tenants."""
         return find_lags(self._context)
+
+    def measure(self) -> Measures:
+        """Measures what an operator looks at, often: it takes no longer in a large vault."""
+        return find_measures(self._context)
+
+    def load(self) -> Load:
+        """Says how busy this process is with its catalog, and asks nobody."""
+        return self._context.catalog.load()
 
     def find_loss(self) -> Loss | None:
         """Returns the changes that were acknowledged and are missing; None if all are there."""

@@ -205,6 +205,44 @@ class Lags(msgspec.Struct, frozen=True, kw_only=True):
     """When all tenants' bytes were last given back by that."""
 
 
+class Formats(msgspec.Struct, frozen=True, kw_only=True):
+    """Of which format a catalog is, and what this version would do about it."""
+
+    format: int
+    """0 if there is no catalog yet."""
+    newest: int
+    """The newest that this version knows; the catalog's own may be newer, and still fit."""
+    missing: list[str]
+    """The migrations that are to be applied, in their order."""
+    is_beside: bool
+    """Whether versions that know the catalog as it is can go on when they were applied."""
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """How busy a process is with its catalog: connections to a database, or SQLite's one writer."""
+
+    used: int
+    most: int
+    waiting: int
+    """Threads that wait for one."""
+    waits: int
+    """How often one was waited for, since the catalog was opened."""
+    waited_s: float
+
+
+class Measures(msgspec.Struct, frozen=True, kw_only=True):
+    """What operators look at, of all of a vault: little enough to be looked at often."""
+
+    deliveries: int
+    """Deliveries to webhooks that are due, up to some bound."""
+    deliveries_since: datetime | None
+    inline_packs: int
+    inline_bytes: int
+    """What of packs is in the catalog."""
+    looked_after_at: datetime | None
+    collected_at: datetime | None
+
+
 class AuditProblem(msgspec.Struct, frozen=True):
     """A place where a chain is not as it was written."""
 

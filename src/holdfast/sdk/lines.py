@@ -12,11 +12,14 @@ from holdfast.errors import InvalidValue, Unauthorized
 from holdfast.operations.operation import Arguments
 from holdfast.running import Door
 from holdfast.settings import client_settings, process_environ
+from holdfast.settingsfile import settle
 
 TIMEOUT_S: Final = 60.0
 LONGEST_TIMEOUT_S: Final = 86_400.0
 BREAKS: Final = 3
 NAMESPACE: Final = "X-Namespace"
+KEYS: Final = ("HOLDFAST_API_KEY", "HOLDFAST_ADMIN_KEY")
+"""Variables that hold a key, or behind which one in a file is named."""
 
 _HERE: Final = ("127.0.0.1", "::1", "localhost")
 """Hosts to which no network leads: to compress an answer takes longer than to send it."""
@@ -93,7 +96,11 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 def line_to(given: ReachNamespace | ReachWorkspace) -> Line:
     """Returns the way to a server; what is not given, the environment says."""
     has_key = given.api_key is not None
-    found = client_settings(process_environ(), url=given.url, has_key=has_key)
+    # A client that is told its key looks for none.
+    environ = settle(process_environ(), secrets=() if has_key else KEYS)
+    if environ.problems:
+        raise InvalidValue("; ".join(environ.problems))
+    found = client_settings(environ, url=given.url, has_key=has_key)
     base = checked_url((found.url if given.url is None else given.url).rstrip("/"))
     if not 0 < given.timeout_s <= LONGEST_TIMEOUT_S or (given.retries or 0) < 0:
         message = f"timeout_s is above 0 and at most {LONGEST_TIMEOUT_S}, retries 0 or more"

@@ -6,10 +6,13 @@ hundred connections busy, without a key, would have newcomers wait for a turn ea
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Any, Final
 
 import uvloop
+
+from holdfast.server.tls import HANDSHAKE_S
 
 MOST_AT_ONCE: Final = 256
 """Newcomers of one turn: each costs the loop 50 us."""
@@ -23,9 +26,13 @@ class Loop(uvloop.Loop):
 
     async def create_server(self, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - as uvloop has it
         """Returns a server that listens; one that was given a socket lets in all who wait."""
+        if named.get("ssl") is not None:
+            named["ssl_handshake_timeout"] = HANDSHAKE_S
         server = await super().create_server(*arguments, **named)
         listening = named.get("sock")
-        return server if listening is None else _Door(self, server, arguments[0], listening)
+        if listening is None:
+            return server
+        return _Door(self, server, arguments[0], listening, named.get("ssl"))
 
 
 class _Door:
@@ -37,8 +44,10 @@ class _Door:
         server: asyncio.AbstractServer,
         make_protocol: Callable[[], asyncio.Protocol],
         listening: socket.socket,
+        context: ssl.SSLContext | None,
     ) -> None:
         self._loop, self._server, self._make_protocol = loop, server, make_protocol
+        self._context, self._patience_s = context, None if context is None else HANDSHAKE_S
         # Of its own: the loop has the other already.
         self._ear = listening.dup()
         self._ear.settimeout(0)
@@ -69,6 +78,11 @@ class _Door:
 
     async def _take(self, newcomer: socket.socket) -> None:
         try:
-            await self._loop.connect_accepted_socket(self._make_protocol, newcomer)
+            await self._loop.connect_accepted_socket(
+                self._make_protocol,
+                newcomer,
+                ssl=self._context,
+                ssl_handshake_timeout=self._patience_s,
+            )
         except OSError:
             newcomer.close()

@@ -34,11 +34,14 @@ from holdfast.server.connections import Connection
 from holdfast.server.counting import MOST_VALUES
 from holdfast.server.directories import Directories
 from holdfast.server.failures import Rephrase, answer_to, say_plainly
-from holdfast.server.observing import Observer, log_to, request_id_of, tracer
+from holdfast.server.logs import log_to
+from holdfast.server.measuring import measuring
+from holdfast.server.observing import Observer, request_id_of, tracer
 from holdfast.server.openapi import describe
 from holdfast.server.outbound import Sender
 from holdfast.server.pacing import Pace
 from holdfast.server.packing import is_long, packed
+from holdfast.server.proxies import Behind
 from holdfast.server.rates import Rates, Refusing
 from holdfast.server.readiness import Readiness
 from holdfast.server.requests import Request, Services
@@ -85,7 +88,7 @@ class Speaking(Connection):
 def create() -> App:
     """Returns the application that the environment describes: what a worker process serves."""
     config = configure(process_environ())
-    log_to(sys.stderr, logs_requests=config.logs_requests)
+    start_log(config)
     stop_with_parent()
     sys.setswitchinterval(SWITCH_S)
     texts = TextProcesses()
@@ -94,6 +97,16 @@ def create() -> App:
     # while nobody is answered.
     gc.freeze()
     return app
+
+
+def start_log(config: Config) -> None:
+    """Has this process log as its settings say."""
+    log_to(
+        sys.stderr,
+        level=config.log_level,
+        is_json=config.log_form == "json",
+        logs_requests=config.logs_requests,
+    )
 
 
 def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
@@ -124,7 +137,7 @@ def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
 
 def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
     """Returns the application over a vault, which it closes when it is shut down, and `texts`."""
-    stopping = Stopping(grace_s=config.grace_s)
+    stopping = Stopping(grace_s=config.grace_s, pause_s=config.pause_s)
     pace = Pace(stopping.wait)
     threads = Threads(pace)
     rates = Rates()
@@ -136,11 +149,12 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
     record = partial(_record, vault, rates, browsers)
     jobs = _jobs(config, vault, record, sender, stopping, pace=pace)
     jobs["rates"] = upkeep.giving_back(rates.give_back)
+    jobs["metrics"] = measuring(vault)
     people = [] if browsers is None else _of_people(config, browsers, vault)
     table = Table([*_groups(config), Group(people, _SIGN_IN_BYTES)], VERDICTS)
     services = Services(
         config=config,
-        readiness=Readiness(vault.ping),
+        readiness=Readiness(vault.ping, is_leaving=stopping.is_leaving),
         streams=Streams(stopping),
         sender=sender,
         sign=trove.sign,
@@ -161,7 +175,7 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
         services,
         refusing=Refusing(rates, table.public_paths()),
         admit=admission.admit,
-        observer=Observer(rates, statebase.headers),
+        observer=Observer(rates, statebase.headers, is_leaving=stopping.is_leaving),
         rephrase=Phrasing(config.validation_status),
         lifespans=[
             partial(_closing, vault, [record, rates.give_back], texts, directories),
@@ -170,7 +184,8 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
             Loops(jobs, stopping).running,
         ],
     )
-    return Prefixed(app, config.prefix) if config.prefix else app
+    made: App = Prefixed(app, config.prefix) if config.prefix else app
+    return Behind(made, config.proxies) if config.proxies else made
 
 
 def _of_people(config: Config, browsers: Browsers, vault: Holdfast) -> list[Route]:

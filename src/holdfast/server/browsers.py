@@ -6,7 +6,7 @@ comes from a page of this server, and, where it changes something, bears a heade
 send. Who comes with a key of its own is no browser, and none of this is asked of it.
 
 Which names are reached over TLS is said by who set the server up, not by the request: a proxy ends
-TLS, and anybody can write a header.
+TLS, and anybody can write a header. Its own machine comes as the server itself speaks.
 """
 
 import re
@@ -37,6 +37,8 @@ class Browsers:
         self._path = f"{config.prefix.rstrip('/')}/"
         hosts = (each.partition("://") for each in config.console_hosts)
         self._schemes = {name: scheme for scheme, _, name in hosts}
+        self._own = "http" if config.tls_certificate is None else "https"
+        """How this machine itself comes here, under names that nobody has listed."""
         self._seen, self._guard = dict[bytes, datetime](), Lock()
 
     def token_of(self, request: Request) -> str | None:
@@ -115,7 +117,7 @@ class Browsers:
         hosts = {value for name, value in request.scope["headers"] if name == b"host"}
         host = hosts.pop().decode("latin-1").lower() if len(hosts) == 1 else ""
         name = _name_of(host)
-        scheme = self._schemes.get(name) or ("http" if _is_loopback(name) else None)
+        scheme = self._schemes.get(name) or (self._own if _is_loopback(name) else None)
         if scheme is None:
             raise UnknownHost(host)
         return scheme, host

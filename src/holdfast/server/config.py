@@ -1,19 +1,24 @@
-"""How a server is set up: flags first, then the environment, then what suits a laptop."""
+"""How a server is set up: flags first, then the environment, then files, then what suits a laptop.
+
+Which variable is which setting says `variables`; how files become part of the environment,
+`settingsfile`.
+"""
 
 import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from ipaddress import ip_address
+from difflib import get_close_matches
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, Final, NamedTuple
+from typing import Final
 
 from holdfast import settings
 from holdfast.engine.core.limits import GIB, MIB
 from holdfast.engine.tenancy.outbox import RETRIES_S
 from holdfast.errors import InvalidValue
-from holdfast.wiring import POSTGRES_SCHEMES, said
+from holdfast.server.variables import ADMIN_KEY, API_KEY, DATA, ELSEWHERE, VARIABLES
+from holdfast.settingsfile import Settled, key_of, settle
+from holdfast.wiring import POSTGRES_SCHEMES
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 7433
@@ -27,11 +32,6 @@ DATABASE_S: Final = 5.0
 """How long a request waits for a connection to the database, before it is told to come later."""
 
 MOST_CONNECTIONS: Final = 1000
-
-_HOST: Final = re.compile(r"[a-z0-9_]([a-z0-9_.-]*[a-z0-9_])?")
-
-DATA, ADMIN_KEY, API_KEY = "HOLDFAST_DATA", "HOLDFAST_ADMIN_KEY", "HOLDFAST_API_KEY"
-SECRETS_KEY: Final = settings.SECRETS_KEY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +59,12 @@ class Config:
     """Where sessions and memories live for clients that name no namespace."""
     prefix: str = ""
     """A path that comes before every route: `/holdfast` behind a proxy that keeps it."""
+    tls_certificate: Path | None = None
+    """A file with the certificate by which clients know this server, and those that lead to it."""
+    tls_key: Path | None = None
+    """The file with its key; None if the same file has it."""
+    proxies: tuple[str, ...] = ()
+    """Networks of proxies: what these say of where a request comes from is believed."""
     max_upload_bytes: int = 100 * MIB
     max_import_bytes: int = 16 * GIB
     max_snapshot_bytes: int = 1 * GIB
@@ -88,6 +94,8 @@ class Config:
     """A file of the certificates by which git remotes are known over https."""
     retries_s: tuple[float, ...] = RETRIES_S
     """Seconds between attempts to deliver a webhook."""
+    pause_s: int = 0
+    """Seconds that it goes on answering when it is to stop, and says that it is not ready."""
     grace_s: int = 30
     """Seconds that requests have to finish when the server is to stop."""
     works: bool = True
@@ -98,6 +106,10 @@ class Config:
     """Whether people in the console see attached directories as they are, and move them."""
     logs_requests: bool = True
     """Whether every request has its line in the log, or only what went wrong."""
+    log_form: str = "text"
+    """Whether all lines of the log are JSON, or only those of requests."""
+    log_level: str = "info"
+    """The least of what is logged."""
     console_hosts: tuple[str, ...] = ()
     """By what other names than those of this machine itself: `https://holdfast.example.com`."""
 
@@ -146,18 +158,28 @@ class Config:
 
 
 def configure(environ: Mapping[str, str], **flags: object) -> Config:
-    """Returns the settings of a server; raises `InvalidValue` for what is none."""
+    """Returns the settings of a server; raises `InvalidValue` that names all that is wrong."""
+    settled = settle(environ)
+    problems = [*settled.problems, *_unknown(settled)]
     given = {name: value for name, value in flags.items() if value is not None}
-    data = str(given.pop("data", None) or environ.get(DATA) or "")
-    folder = settings.expand(data, environ) if data else settings.user_vault(environ)
-    values = {
-        each.field: each.read(each.name, environ[each.name])
-        for each in VARIABLES
-        if environ.get(each.name)
-    }
-    values["commands"] = said(settings.exec_settings, environ)
+    data = str(given.pop("data", None) or settled.get(DATA) or "")
+    folder = settings.expand(data, settled) if data else settings.user_vault(settled)
+    values = dict[str, object]()
+    for each in VARIABLES:
+        if settled.get(each.name):
+            try:
+                values[each.field] = each.read(each.name, settled[each.name])
+            except InvalidValue as exc:
+                problems.append(str(exc))
+    try:
+        values["commands"] = settings.exec_settings(settled)
+    except ValueError as exc:
+        problems.append(str(exc))
     config = Config(data=Path(folder), **{**values, **given})  # pyright: ignore[reportArgumentType] - checked below
-    return _checked(config)
+    problems += _wrong(config)
+    if problems:
+        raise InvalidValue("; ".join(problems))
+    return config
 
 
 def to_environ(config: Config) -> dict[str, str]:
@@ -176,191 +198,59 @@ def to_environ(config: Config) -> dict[str, str]:
     return told
 
 
-def _checked(config: Config) -> Config:
-    if not 0 <= config.port <= LAST_PORT:
-        message = f"a port is a number up to {LAST_PORT}, not {config.port}"
-        raise InvalidValue(message)
-    _check_database(config)
-    if min(config.max_upload_bytes, config.max_snapshot_bytes) < 0:
-        raise InvalidValue("a limit is 0 or more bytes")
-    for name, seconds, most in (
-        ("HOLDFAST_SESSION_TTL", config.session_ttl_seconds, math.inf),
-        ("HOLDFAST_KEEP_DELETED", config.keep_deleted_seconds, CENTURY_S),
-        ("HOLDFAST_STOP_SECONDS", config.grace_s, LONGEST_GRACE_S),
-    ):
-        if not 0 <= (seconds or 0) <= most:
-            bound = "or more" if most == math.inf else f"to {most}"
-            message = f"{name} is 0 {bound} seconds"
-            raise InvalidValue(message)
-    if not 2 * DAY_S <= config.keep_events_seconds <= CENTURY_S:
-        # Webhooks are sent what the events say, and that is tried for about a day.
-        message = f"HOLDFAST_KEEP_EVENTS is {2 * DAY_S} to {CENTURY_S} seconds"
-        raise InvalidValue(message)
-    if not all(0 <= seconds < math.inf for seconds in config.retries_s):
-        raise InvalidValue("HOLDFAST_WEBHOOK_RETRIES are numbers of seconds")
-    if config.workers < 1:
-        raise InvalidValue("a server has 1 or more workers")
-    if config.validation_status not in (400, 422):
-        raise InvalidValue("HOLDFAST_VALIDATION_STATUS is 400 or 422")
-    if config.prefix and not config.prefix.startswith("/"):
-        raise InvalidValue("a prefix begins with a slash: /holdfast")
-    return config
+def _unknown(settled: Settled) -> Iterator[str]:
+    """Yields what is wrong with names in a file: of the environment, others may have any."""
+    known = {each.name for each in VARIABLES} | ELSEWHERE
+    for name, origin in settled.origins.items():
+        if name.startswith("HOLDFAST_") and name not in known:
+            key = key_of(name)
+            near = get_close_matches(key, map(key_of, known), n=1)
+            meant = f": {near[0]} is one" if near else ""
+            yield f"{origin}: there is no setting {key}{meant}"
 
 
-def _check_database(config: Config) -> None:
-    if config.database_url is not None and not config.database_url.startswith(POSTGRES_SCHEMES):
-        raise InvalidValue("HOLDFAST_DATABASE_URL begins with postgresql://")
-    if not 1 <= config.db_connections <= MOST_CONNECTIONS:
-        message = f"{settings.DB_CONNECTIONS} is 1 to {MOST_CONNECTIONS}"
-        raise InvalidValue(message)
-
-
-def _seconds(name: str, given: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(part) for part in given.split(",") if part.strip()) or RETRIES_S
-    except ValueError as exc:
-        message = f"{name} is numbers of seconds with commas between them"
-        raise InvalidValue(message) from exc
-
-
-def _hosts(name: str, given: str) -> tuple[str, ...]:
-    return tuple(_host(name, part.strip().lower()) for part in given.split(",") if part.strip())
-
-
-def _host(name: str, given: str) -> str:
-    """Returns where a browser finds a host that is listed: over TLS unless it says otherwise."""
-    scheme, mark, host = given.rpartition("://")
-    host = host.removesuffix("/").removesuffix(".").strip("[]")
-    is_known = not mark or scheme in ("http", "https")
-    if not is_known or not (_HOST.fullmatch(host) or _is_address(host)):
-        message = (
-            f"{name} are names of hosts, without ports, with commas between them, and http:// "
-            f"before those that are reached without TLS; not {given[:80]!r}"
-        )
-        raise InvalidValue(message)
-    return f"{scheme or 'https'}://{host}"
-
-
-def _is_address(host: str) -> bool:
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True
-
-
-def _shown_hosts(value: tuple[str, ...]) -> str:
-    return ",".join(value)
-
-
-def _number(name: str, given: str) -> int:
-    try:
-        return int(given)
-    except ValueError as exc:
-        message = f"{name} is a number, not {given[:40]!r}"
-        raise InvalidValue(message) from exc
-
-
-def _folder(_name: str, given: str) -> Path:
-    return Path(given).expanduser().absolute()
-
-
-def _text(_name: str, given: str) -> str:
-    return given
-
-
-def _shown(value: object) -> str:
-    return "" if value is None else str(value)
-
-
-def _is_on(_name: str, given: str) -> bool:
-    return given == "1"
-
-
-def _is_not_off(_name: str, given: str) -> bool:
-    return given != "0"
-
-
-def _number_or_none(name: str, given: str) -> int | None:
-    return _number(name, given) or None
-
-
-def _shown_or_0(value: int | None) -> str:
-    return str(value or 0)
-
-
-def _shown_if_on(value: object) -> str:
-    return "1" if value else ""
-
-
-def _shown_switch(value: object) -> str:
-    return "1" if value else "0"
-
-
-def _shown_seconds(value: tuple[float, ...]) -> str:
-    return ",".join(str(seconds) for seconds in value)
-
-
-class Variable(NamedTuple):
-    """A variable of the environment, and the setting that it is."""
-
-    field: str
-    name: str
-    read: Callable[[str, str], object] = _text
-    """Returns the setting, of the variable's name and text."""
-    show: Callable[[Any], str] = _shown
-    """Returns the text that `read` makes the setting of; empty for what is usual."""
-
-
-VARIABLES: Final = (
-    Variable("host", "HOLDFAST_HOST"),
-    Variable("port", "HOLDFAST_PORT", _number),
-    Variable("workers", "HOLDFAST_WORKERS", _number),
-    Variable("database_url", "HOLDFAST_DATABASE_URL"),
-    Variable("objects_url", "HOLDFAST_OBJECTS_URL"),
-    Variable("db_connections", settings.DB_CONNECTIONS, _number),
-    Variable("db_prepare", settings.DB_PREPARE, _is_not_off, _shown_switch),
-    Variable("admin_key", ADMIN_KEY),
-    Variable("api_key", API_KEY),
-    Variable("spool", "HOLDFAST_SPOOL", _folder),
-    Variable("default_namespace", "HOLDFAST_DEFAULT_NAMESPACE"),
-    Variable("prefix", "HOLDFAST_PREFIX"),
-    Variable("max_snapshot_bytes", "HOLDFAST_MAX_SNAPSHOT_BYTES", _number),
-    Variable("max_upload_bytes", "HOLDFAST_MAX_UPLOAD_BYTES", _number),
-    Variable(
-        "session_ttl_seconds",
-        "HOLDFAST_SESSION_TTL",
-        _number_or_none,
-        _shown_or_0,
-    ),
-    Variable("keep_deleted_seconds", "HOLDFAST_KEEP_DELETED", _number),
-    Variable("keep_events_seconds", "HOLDFAST_KEEP_EVENTS", _number),
-    Variable("validation_status", "HOLDFAST_VALIDATION_STATUS", _number),
-    Variable(
-        "allow_private_webhooks",
-        "HOLDFAST_ALLOW_PRIVATE_WEBHOOKS",
-        _is_on,
-        _shown_if_on,
-    ),
-    Variable(
-        "allow_private_remotes",
-        "HOLDFAST_ALLOW_PRIVATE_REMOTES",
-        _is_on,
-        _shown_if_on,
-    ),
-    Variable("secrets_key", SECRETS_KEY),
-    Variable("git_certificates", settings.GIT_CERTIFICATES),
-    Variable(
-        "retries_s",
-        "HOLDFAST_WEBHOOK_RETRIES",
-        _seconds,
-        _shown_seconds,
-    ),
-    Variable("grace_s", "HOLDFAST_STOP_SECONDS", _number),
-    Variable("works", "HOLDFAST_WORKS", _is_not_off, _shown_switch),
-    Variable("console", "HOLDFAST_CONSOLE", _is_not_off, _shown_switch),
-    Variable("directories", "HOLDFAST_DIRECTORIES", _is_on, _shown_if_on),
-    Variable("logs_requests", "HOLDFAST_LOG_REQUESTS", _is_not_off, _shown_switch),
-    Variable("console_hosts", "HOLDFAST_CONSOLE_HOSTS", _hosts, _shown_hosts),
-)
-"""All that the environment says to a server, but for where its data are, and of commands."""
+def _wrong(config: Config) -> list[str]:
+    """Returns what is wrong with settings that could be read."""
+    url, certificate, key = config.database_url, config.tls_certificate, config.tls_key
+    kept = config.keep_deleted_seconds or 0
+    rules = (
+        (0 <= config.port <= LAST_PORT, f"a port is up to {LAST_PORT}, not {config.port}"),
+        (config.workers >= 1, "a server has 1 or more workers"),
+        (
+            url is None or url.startswith(POSTGRES_SCHEMES),
+            "HOLDFAST_DATABASE_URL begins with postgresql://",
+        ),
+        (
+            1 <= config.db_connections <= MOST_CONNECTIONS,
+            f"{settings.DB_CONNECTIONS} is 1 to {MOST_CONNECTIONS}",
+        ),
+        (
+            min(config.max_upload_bytes, config.max_snapshot_bytes) >= 0,
+            "a limit is 0 or more bytes",
+        ),
+        ((config.session_ttl_seconds or 0) >= 0, "HOLDFAST_SESSION_TTL is 0 or more seconds"),
+        (0 <= kept <= CENTURY_S, f"HOLDFAST_KEEP_DELETED is 0 to {CENTURY_S} seconds"),
+        (
+            # Webhooks are sent what the events say, and that is tried for about a day.
+            2 * DAY_S <= config.keep_events_seconds <= CENTURY_S,
+            f"HOLDFAST_KEEP_EVENTS is {2 * DAY_S} to {CENTURY_S} seconds",
+        ),
+        (
+            all(0 <= seconds <= LONGEST_GRACE_S for seconds in (config.grace_s, config.pause_s)),
+            f"HOLDFAST_STOP_SECONDS and HOLDFAST_STOP_PAUSE are 0 to {LONGEST_GRACE_S} seconds",
+        ),
+        (
+            all(0 <= seconds < math.inf for seconds in config.retries_s),
+            "HOLDFAST_WEBHOOK_RETRIES are numbers of seconds",
+        ),
+        (config.validation_status in (400, 422), "HOLDFAST_VALIDATION_STATUS is 400 or 422"),
+        (
+            not config.prefix or config.prefix.startswith("/"),
+            "a prefix begins with a slash: /holdfast",
+        ),
+        (
+            key is None or certificate is not None,
+            "HOLDFAST_TLS_KEY is the key of a certificate: HOLDFAST_TLS_CERTIFICATE names it",
+        ),
+    )
+    return [message for is_right, message in rules if not is_right]

@@ -2,20 +2,13 @@
 
 Stands around everything, also around what no route answers. A line of the log says who asked for
 what and how it went; never a key, a body, a query or a file's content.
-
-Where the log goes, and what of it: a line for each thing, on stderr.
-
-Requests are JSON in a line of their own, for programs to read; the rest is for people. Nothing logs
-a key, a body or a query.
 """
 
-import asyncio
 import logging
 import random
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
-from typing import Final, TextIO
+from typing import Final
 
 import msgspec
 from opentelemetry import trace
@@ -23,6 +16,7 @@ from prometheus_client import Counter, Histogram
 
 from holdfast.server.asgi import Header
 from holdfast.server.callers import CONSOLE
+from holdfast.server.logs import tell
 from holdfast.server.rates import Rates
 from holdfast.server.requests import Request
 from holdfast.server.responses import Response, Stream
@@ -58,6 +52,7 @@ GUARD: Final[tuple[Header, ...]] = (
     (b"content-security-policy", b"default-src 'none'; sandbox"),
 )
 _GUARD_OF_STORED: Final = (*GUARD, (b"content-disposition", b"attachment"))
+_LAST: Final[tuple[Header, ...]] = ((b"connection", b"close"),)
 _OUR_OWN: Final = ("application/json", "text/")
 """Types of what we say ourselves; of any other type are bytes that somebody stored."""
 
@@ -69,8 +64,14 @@ def _nothing(_: int, /) -> Sequence[Header]:
 class Observer:
     """Watches the requests of one application; `beside` is what else every answer says."""
 
-    def __init__(self, rates: Rates, beside: Callable[[int], Sequence[Header]] = _nothing) -> None:
-        self._rates, self._beside = rates, beside
+    def __init__(
+        self,
+        rates: Rates,
+        beside: Callable[[int], Sequence[Header]] = _nothing,
+        *,
+        is_leaving: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._rates, self._beside, self._is_leaving = rates, beside, is_leaving
         # Spans cost time, and without a provider nobody ever sees one.
         provider = trace.get_tracer_provider()
         self.has_spans = not isinstance(provider, trace.ProxyTracerProvider)
@@ -85,6 +86,8 @@ class Observer:
             (b"x-request-id", request.id.encode()),
             *self._beside(begun),
             *self._rates.headers(request.caller),
+            # A connection that is kept would be closed while something is on its way here.
+            *(_LAST if self._is_leaving() else ()),
         ]
 
     def note(self, request: Request, status: int, begun: int) -> None:
@@ -130,124 +133,3 @@ def request_id_of(headers: Iterable[tuple[bytes, bytes]]) -> str:
             if 0 < len(text) <= _LONGEST_ID and text.isascii() and text.replace("-", "").isalnum():
                 return text
     return f"req_{_chance.getrandbits(64):016x}"
-
-
-FORMAT: Final = "%(asctime)s %(levelname)s %(name)s %(message)s"
-
-TOGETHER_S: Final = 0.1
-"""Lines of requests are written together, so often. Each by itself would let go of the
-interpreter's lock, for which the loop then waits behind whoever computes: a fifth of all that it
-did beside a busy tenant."""
-
-
-class _Lines(logging.Formatter):
-    """Writes a line of the log; the date and the second once for all lines of that second."""
-
-    def __init__(self) -> None:
-        super().__init__(FORMAT)
-        self._second, self._shown = 0, ""
-
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802 - as its base has it
-        """Returns when it was said."""
-        return self.moment(record.created)
-
-    def moment(self, now: float) -> str:
-        """Returns an instant as it stands in a line."""
-        second = int(now)
-        if second != self._second:
-            self._second = second
-            self._shown = time.strftime(self.default_time_format, time.localtime(second))
-        return f"{self._shown},{int((now - second) * 1000):03}"
-
-
-class Together(logging.StreamHandler[TextIO]):
-    """Writes what is said in a while together; warnings, and where no loop runs, at once."""
-
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__(stream)
-        self.form = _Lines()
-        self._lines = list[str]()
-        self._is_coming = False
-
-    def tell(self, name: str, text: str) -> None:
-        """Keeps a line of a request for a moment, as `emit` would that of a record."""
-        self.acquire()
-        try:
-            moment = self.form.moment(time.time())
-            self._lines.append(f"{moment} INFO {name} {text}{self.terminator}")
-        finally:
-            self.release()
-        if not self._comes_later():
-            with suppress(OSError, ValueError):  # As with `emit`: a request does not fail for it.
-                self.flush()
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Keeps a line for a moment, or writes it with those that were kept before it."""
-        try:
-            self._lines.append(self.format(record) + self.terminator)
-            if record.levelno >= logging.WARNING or not self._comes_later():
-                self.flush()
-        except Exception:  # noqa: BLE001 - as all handlers do: what is logged must not fail for it
-            self.handleError(record)
-
-    def flush(self) -> None:
-        """Writes what was kept."""
-        self.acquire()
-        try:
-            lines, self._lines = self._lines, []
-            if lines:
-                self.stream.write("".join(lines))
-            super().flush()
-        finally:
-            self.release()
-
-    def _comes_later(self) -> bool:
-        """Sees to it that the loop writes soon; says whether there is one to do so."""
-        if self._is_coming:
-            return True
-        try:
-            loop = asyncio.get_running_loop()
-        except RuntimeError:
-            return False
-        loop.call_later(TOGETHER_S, self._come)
-        self._is_coming = True
-        return True
-
-    def _come(self) -> None:
-        self._is_coming = False
-        self.flush()
-
-
-def tell(logger: logging.Logger, text: str) -> None:
-    """Says something, as `info` does; where only we listen, without making a record for it."""
-    handlers = logging.root.handlers
-    first = handlers[0] if len(handlers) == 1 else None
-    above = logger.parent or logging.root
-    is_ours = not (logger.handlers or logger.filters or (above.handlers and above.parent))
-    if is_ours and isinstance(first, Together) and not first.filters:
-        first.tell(logger.name, text)
-    else:
-        # As `info` does, but for looking up from where it was called.
-        logger.handle(logging.LogRecord(logger.name, logging.INFO, "", 0, text, (), None))
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """Says whether a line tells something: not where a request ended that a stop has given up.
-
-    How many those are stands in a line of its own.
-    """
-    failure = None if record.exc_info is None else record.exc_info[1]
-    return not isinstance(failure, asyncio.CancelledError)
-
-
-def log_to(stream: TextIO, *, logs_requests: bool = True) -> None:
-    """Lets the log of this process be written to a stream: all of it, or what went wrong."""
-    handler = Together(stream)
-    handler.setFormatter(handler.form)
-    # Nothing of that stands in a line.
-    logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
-    root = logging.getLogger()
-    root.handlers[:] = [handler]
-    root.setLevel(logging.WARNING)
-    logging.getLogger("uvicorn.error").addFilter(_is_news)
-    logging.getLogger("holdfast").setLevel(logging.INFO if logs_requests else logging.WARNING)

@@ -259,6 +259,18 @@ class AnswersNotTaken(Refused):
         self.retry_after = 5
 
 
+class AboutToStop(Refused):
+    """A server that was asked to stop, and goes on for a while: nobody should be sent to it."""
+
+    code = "about_to_stop"
+    hint = "Ask another server, or this one once it is back."
+    http_status = 503
+
+    def __init__(self) -> None:
+        super().__init__("the server is about to stop")
+        self.retry_after = 1
+
+
 def status_of(error: HoldfastError) -> int:
     """Returns the status that an error is answered with."""
     if isinstance(error, Refused):

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import Final
 
 from holdfast.errors import Unavailable
+from holdfast.server.problems import AboutToStop
 
 PATIENCE_S: Final = 0.9
 
@@ -20,12 +21,23 @@ PATIENCE_S: Final = 0.9
 class Readiness:
     """Asks what a server stands on."""
 
-    def __init__(self, ping: Callable[[], object], *, patience_s: float = PATIENCE_S) -> None:
-        self._ping, self._patience_s = ping, patience_s
+    def __init__(
+        self,
+        ping: Callable[[], object],
+        *,
+        patience_s: float = PATIENCE_S,
+        is_leaving: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._ping, self._patience_s, self._is_leaving = ping, patience_s, is_leaving
         self._asked: asyncio.Future[float] | None = None
 
     async def look(self) -> float:
-        """Returns how many seconds an answer took; raises `Unavailable` if there is none."""
+        """Returns how many seconds an answer took; raises `Unavailable` if there is none.
+
+        And `AboutToStop` where nobody else should be sent here.
+        """
+        if self._is_leaving():
+            raise AboutToStop
         asked = self._asked
         if asked is None:
             loop = asyncio.get_running_loop()

@@ -27,11 +27,13 @@ from holdfast.errors import InvalidValue, Unavailable
 from holdfast.private import is_open
 from holdfast.sandbox.probing import Sandbox
 from holdfast.server.announcing import announced
-from holdfast.server.app import Speaking, open_vault
+from holdfast.server.app import Speaking, open_vault, start_log
 from holdfast.server.config import Config, to_environ
 from holdfast.server.credentials import Started, make_credentials
 from holdfast.server.pages import HOME
 from holdfast.server.room import remove_uploads, shared_folder
+from holdfast.server.routes.info import SHARED_METRICS
+from holdfast.server.tls import load_certificate, make_context
 
 logger = logging.getLogger("holdfast.server")
 
@@ -61,9 +63,11 @@ def serve(
         # Until the server has handlers of its own, and when it has stopped and raises the signal
         # once more: to be asked to stop and to do so is no failure.
         signal.signal(number, _leave)
+    start_log(config)
     if config.commands.is_on:
         # Here, where somebody looks: not when an agent first asks for it.
         Sandbox(config.data, cgroup=config.commands.cgroup).check()
+    load_certificate(config)  # Likewise.
     if config.spool is not None:
         _use_spool(config.spool)
     listening = _listen(config)
@@ -80,7 +84,7 @@ def serve(
             tell(Started(_url_of(config, listening), workspace_id, made, link))
             if config.workers > 1:
                 # Read when the metrics are first imported, in each worker.
-                os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+                os.environ[SHARED_METRICS] = folder
             _run(config, listening)
     finally:
         listening.close()
@@ -113,8 +117,9 @@ def make_link(vault: Holdfast, port: int, prefix: str = "", *, screen: str = "")
 
 
 def _is_for_people_here(config: Config, listening: socket.socket) -> bool:
-    """Says whether it has a console, and answers nobody but this machine."""
-    return config.console and ip_address(listening.getsockname()[0]).is_loopback
+    """Says whether it has a console, and answers nobody but this machine, without TLS."""
+    is_plain = config.tls_certificate is None
+    return config.console and is_plain and ip_address(listening.getsockname()[0]).is_loopback
 
 
 def _link_to(vault: Holdfast, config: Config, listening: socket.socket, screen: str) -> str | None:
@@ -149,6 +154,7 @@ def _run(config: Config, listening: socket.socket) -> None:
         timeout_keep_alive=KEEP_ALIVE_S,
         backlog=BACKLOG,
         timeout_worker_healthcheck=WORKER_S,
+        ssl_context_factory=None if config.tls_certificate is None else make_context,
     )
     if config.workers > 1:
         # Until a worker knows our path, its first imports would be of whatever lies where we run.
@@ -219,4 +225,5 @@ def _listen(config: Config) -> socket.socket:
 def _url_of(config: Config, listening: socket.socket) -> str:
     host, port = listening.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
-    return f"http://{shown}:{port}{config.prefix}"
+    scheme = "http" if config.tls_certificate is None else "https"
+    return f"{scheme}://{shown}:{port}{config.prefix}"

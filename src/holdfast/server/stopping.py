@@ -1,7 +1,8 @@
 """Tells work that its end has come: the server is about to stop, or nobody waits for the answer.
 
 The server waits for requests that are under way, and only then tells the application that it is
-over. A live stream never ends by itself: it asks here. Background work asks here, too. A thread
+over. A live stream never ends by itself: it asks here. Background work asks here, too. Before that
+it may go on for a while, and say that it is leaving, so that a balancer hears of it. A thread
 that asks nobody, and is not done when its time is up, goes down with the process: what it had not
 committed never happened.
 
@@ -49,8 +50,10 @@ def stop_with_parent() -> None:
 class Stopping:
     """A flag that is raised once, from any thread, and can be waited for."""
 
-    def __init__(self, *, grace_s: float = 30) -> None:
-        self._grace_s = grace_s
+    def __init__(self, *, grace_s: float = 30, pause_s: float = 0) -> None:
+        self._grace_s, self._pause_s = grace_s, pause_s
+        # No more than that: whoever is interrupted by a signal holds no lock of it.
+        self._is_leaving = False
         self._flag = threading.Event()
         self._woken = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -59,8 +62,13 @@ class Stopping:
         """Says whether the server is about to stop."""
         return self._flag.is_set()
 
+    def is_leaving(self) -> bool:
+        """Says whether the server is about to stop, or will be after its pause."""
+        return self._is_leaving
+
     def set(self) -> None:
         """Raises the flag."""
+        self._is_leaving = True
         self._flag.set()
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._woken.set)
@@ -85,6 +93,8 @@ class Stopping:
                 kept[number] = before = signal.getsignal(number)
 
                 def stop(got: int, frame: FrameType | None, before: object = before) -> None:
+                    if self._pauses(got):
+                        return
                     if not self.is_set():
                         self._end_in_time()
                     self.set()
@@ -98,6 +108,19 @@ class Stopping:
             self.set()
             for number, before in kept.items():
                 signal.signal(number, before)  # pyright: ignore[reportArgumentType] - what was there
+
+    def _pauses(self, number: int) -> bool:
+        """Goes on for a while, if whoever sends requests has yet to hear that it is leaving.
+
+        Not for a person who waits at a terminal, nor for who asks a second time.
+        """
+        if number != signal.SIGTERM or not self._pause_s or self.is_leaving():
+            return False
+        self._is_leaving = True
+        again = threading.Timer(self._pause_s, os.kill, (os.getpid(), number))
+        again.daemon = True
+        again.start()
+        return True
 
     def _end_in_time(self) -> None:
         def end() -> None:

@@ -40,7 +40,7 @@ from holdfast.engine.vault import Holdfast
 from holdfast.entries import IN_ROW, Blob, Entry, Inline, decode_entry
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Head, Plane, SnapshotInfo
-from holdfast.model.upkeep import Loss
+from holdfast.model.upkeep import Load, Loss
 
 Counts = Callable[[str], bool]
 """Says of a step's name whether a power cut may come there."""
@@ -242,6 +242,10 @@ class FusedCatalog:
     def tend_log(self) -> None:
         """Does to the log what is due; what it says stays the same."""
         self._inner.tend_log()
+
+    def load(self) -> Load:
+        """Says how busy it is."""
+        return self._inner.load()
 
     def scrub(self) -> None:
         """Leaves nothing of rows that are gone; doing it twice is as doing it once."""

@@ -12,19 +12,13 @@ import subprocess
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from ipaddress import IPv4Address
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from holdfast.testing.certificates import ADDRESS, make_certificate
 
-_ADDRESS: Final = "127.0.0.1"
 _GIT: Final = shutil.which("git") or "git"
 
 
@@ -34,7 +28,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(self, context: ssl.SSLContext, handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__((_ADDRESS, 0), handler)
+        super().__init__((ADDRESS, 0), handler)
         self._context, self._handler = context, handler
 
     def finish_request(self, request: Any, client_address: Any) -> None:  # noqa: ANN401 - as it is called
@@ -57,7 +51,7 @@ class GitHttps:
         """Is told the path of each request that shows the password, before it is answered."""
         self.refusal: bytes | None = None
         """What whoever shows the password is refused with."""
-        self._make_certificate()
+        make_certificate(self.certificate, self._key)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self.certificate, self._key)
         self._server = _Server(context, self._handler())
@@ -71,7 +65,7 @@ class GitHttps:
 
     def url(self, path: Path) -> str:
         """Returns the address of a repository below the folder."""
-        return f"https://{_ADDRESS}:{self.port}/{path.relative_to(self.root)}"
+        return f"https://{ADDRESS}:{self.port}/{path.relative_to(self.root)}"
 
     def __enter__(self) -> Self:
         threading.Thread(target=self._server.serve_forever, daemon=True).start()
@@ -82,29 +76,6 @@ class GitHttps:
     ) -> None:
         self._server.shutdown()
         self._server.server_close()
-
-    def _make_certificate(self) -> None:
-        key = ec.generate_private_key(ec.SECP256R1())
-        name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "git server of a test")])
-        now = datetime.now(UTC)
-        made = (
-            x509.CertificateBuilder()
-            .subject_name(name)
-            .issuer_name(name)
-            .public_key(key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(hours=1))
-            .not_valid_after(now + timedelta(days=1))
-            .add_extension(
-                x509.SubjectAlternativeName([x509.IPAddress(IPv4Address(_ADDRESS))]), critical=False
-            )
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .sign(key, hashes.SHA256())
-        )
-        self.certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
-        form = serialization.PrivateFormat.PKCS8
-        hidden = serialization.NoEncryption()
-        self._key.write_bytes(key.private_bytes(serialization.Encoding.PEM, form, hidden))
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         told = self

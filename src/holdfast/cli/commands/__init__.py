@@ -63,6 +63,7 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
     "Serve": {
         "serve": "answer over HTTP",
         "keys": "make, list and revoke API keys",
+        "migrate": "bring a vault's tables up to this version",
         "login": "sign this machine in to a server",
         "logout": "forget a server's keys on this machine",
         "mcp": "give an agent the undo button, over MCP",
@@ -88,6 +89,7 @@ OWN_PROCESS: Final = frozenset(
         "keys",
         "login",
         "mcp",
+        "migrate",
         "reinstate",
         "run",
         "serve",

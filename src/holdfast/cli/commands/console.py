@@ -18,13 +18,7 @@ from holdfast.cli.opening import open_link
 from holdfast.escaping import escaped
 from holdfast.server.config import Config
 from holdfast.server.credentials import Started
-from holdfast.settings import (
-    DATA,
-    DATABASE_URL,
-    OBJECTS_URL,
-    holds_vault,
-    is_url,
-)
+from holdfast.settings import DATA, DATABASE_URL, OBJECTS_URL, holds_vault, is_url
 
 EXAMPLES = """\
 examples:
@@ -97,10 +91,12 @@ def _find_workspace(console: Console, *, is_named: bool) -> "holdfast.Workspace 
 def _config_of(console: Console, port: int | None) -> Config:
     from holdfast.server.config import configure as set_up  # noqa: PLC0415 - an extra
 
-    location, named = console.location(), (DATA, DATABASE_URL, OBJECTS_URL)
+    location = console.location()
+    # Where it is was found out, and a browser on this machine needs no certificate.
+    settled = (DATA, DATABASE_URL, OBJECTS_URL, "HOLDFAST_TLS_CERTIFICATE", "HOLDFAST_TLS_KEY")
     is_database = is_url(location)
     return set_up(
-        {name: value for name, value in console.environ.items() if name not in named},
+        {name: value for name, value in console.environ.items() if name not in settled},
         data=console.environ.get(DATA) if is_database else location,
         database_url=location if is_database else None,
         objects_url=console.find_objects(location),

@@ -12,7 +12,7 @@ from datetime import timedelta
 
 import holdfast
 from holdfast.cli import words
-from holdfast.cli.attached import served_place
+from holdfast.cli.attached import add_config, served_place
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
 from holdfast.engine.core.tenants import DEFAULT_TENANT
@@ -62,6 +62,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--namespace", metavar="NAME", help="the only namespace that it reaches")
     parser.add_argument("--expires-in", metavar="DAYS", type=int, help="when it ends")
     parser.add_argument("--rate-limit", metavar="N", type=int, help="requests a minute")
+    add_config(parser)
 
 
 def run(arguments: Namespace, console: Console) -> int:

@@ -1,11 +1,14 @@
 """`holdfast serve`: the HTTP API over a vault."""
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping
 
-from holdfast.cli.attached import served_place
+from holdfast.cli.attached import add_config, served_place
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
+from holdfast.errors import InvalidValue
 from holdfast.escaping import escaped
+from holdfast.server.config import Config
 from holdfast.server.credentials import Credentials, Started
 
 EXAMPLES = """\
@@ -13,6 +16,7 @@ examples:
   holdfast serve                           on 127.0.0.1:7433, with the user's own vault
   holdfast serve --data ./vault --port 8000
   HOLDFAST_DATABASE_URL=postgresql://… holdfast serve --host 0.0.0.0 --workers 4
+  holdfast serve --config /etc/holdfast.toml --check
 """
 
 
@@ -30,6 +34,10 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument("--host", metavar="HOST", help="the address to listen on (127.0.0.1)")
     parser.add_argument("--port", metavar="PORT", type=int, help="the port to listen on (7433)")
     parser.add_argument("--workers", metavar="N", type=int, help="how many processes answer (1)")
+    add_config(parser)
+    parser.add_argument(
+        "--check", action="store_true", help="say what would be used, and what is wrong with it"
+    )
 
 
 def run(arguments: Namespace, console: Console) -> int:
@@ -41,13 +49,15 @@ def run(arguments: Namespace, console: Console) -> int:
         raise usage(
             f"{exc.name} is not installed", hint="Serving needs `pip install 'holdfast[server]'`."
         ) from exc
-    config = set_up(
-        console.environ,
+    flags = {
         **served_place(console),
-        host=arguments.host,
-        port=arguments.port,
-        workers=arguments.workers,
-    )
+        "host": arguments.host,
+        "port": arguments.port,
+        "workers": arguments.workers,
+    }
+    config = set_up(console.environ, **flags)
+    if arguments.check:
+        return _check(console, config, flags)
 
     def tell(started: Started) -> None:
         # In one piece: whoever stops it at its first line has been told its keys.
@@ -56,6 +66,25 @@ def run(arguments: Namespace, console: Console) -> int:
         console.out.flush()
 
     serve(config, tell=tell, links=console.is_terminal and not console.is_json)
+    return DONE
+
+
+def _check(console: Console, config: Config, flags: Mapping[str, object]) -> int:
+    """Shows what would be used; refuses if the server would not start with it."""
+    from holdfast.server.checking import iter_faults, iter_settings  # noqa: PLC0415 - an extra
+
+    found = list(iter_settings(config, console.environ, flags))
+    document = {"settings": [each._asdict() for each in found]}
+    width = max(len(each.key) for each in found)
+    console.answer(
+        document=lambda: document,
+        lines=lambda: (
+            f"{each.key:<{width}}  {escaped(each.value) or '-'}  ({escaped(each.origin)})"
+            for each in found
+        ),
+    )
+    if faults := list(iter_faults(config)):
+        raise InvalidValue("; ".join(faults))
     return DONE
 
 

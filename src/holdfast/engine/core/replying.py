@@ -16,7 +16,7 @@ from holdfast.catalog.port import Catalog, Lease
 from holdfast.catalog.transaction import Transaction
 from holdfast.errors import Busy, RequestRunning
 from holdfast.model.replies import Reply
-from holdfast.model.upkeep import Loss
+from holdfast.model.upkeep import Load, Loss
 
 
 class Replying:
@@ -141,6 +141,10 @@ class Replying:
     def tend_log(self) -> None:
         """Does to the log what is due."""
         self._catalog.tend_log()
+
+    def load(self) -> Load:
+        """Returns how busy the catalog's connections are."""
+        return self._catalog.load()
 
     def scrub(self) -> None:
         """Leaves nothing of rows that are gone."""

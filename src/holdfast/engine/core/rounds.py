@@ -15,11 +15,14 @@ from holdfast.catalog.rows import Sorted
 from holdfast.engine.core.context import Context
 from holdfast.errors import Damaged, HoldfastError
 from holdfast.model.basics import Tenant
-from holdfast.model.upkeep import Lags
+from holdfast.model.upkeep import Lags, Measures
 
 LOCK: Final = "upkeep"
 RETENTION: Final = "retention"
 COLLECTION: Final = "collection"
+
+MOST_MEASURED: Final = 10_000
+"""Deliveries that are counted: whoever has more of them due knows enough."""
 
 
 def is_due(context: Context, chore: str, *, every: timedelta) -> bool:
@@ -93,6 +96,17 @@ def find_lags(context: Context) -> Lags:
     with context.catalog.read() as transaction:
         found = transaction.count_lags(now=context.clock())
         return Lags(
+            **found,
+            looked_after_at=transaction.find_chore(RETENTION),
+            collected_at=transaction.find_chore(COLLECTION),
+        )
+
+
+def find_measures(context: Context) -> Measures:
+    """Counts what operators look at."""
+    with context.catalog.read() as transaction:
+        found = transaction.measure(now=context.clock(), most=MOST_MEASURED)
+        return Measures(
             **found,
             looked_after_at=transaction.find_chore(RETENTION),
             collected_at=transaction.find_chore(COLLECTION),

@@ -29,6 +29,7 @@ from holdfast.engine.objects.stage import Stage, Withdrawn
 from holdfast.engine.planes.handle import Handle
 from holdfast.errors import Busy
 from holdfast.fetching import anew
+from holdfast.tallies import TALLIES
 
 ATTEMPTS: Final = 5
 """Times a unit is tried before its caller is told `Busy`."""
@@ -74,5 +75,6 @@ def carry_out(
                 continue  # There is nobody to wait for.
             if is_last or is_around or (last is None and time.monotonic() > stop):
                 raise
+        TALLIES.add("retries")
         time.sleep(PAUSE_S * tried)
     raise AssertionError

@@ -1,9 +1,12 @@
 """What a server says about itself."""
 
 import math
+import os
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from threading import Lock
 from typing import Final
 
@@ -21,11 +24,15 @@ from holdfast.model.marks import Instant
 from holdfast.server.requests import Request, Services
 from holdfast.server.responses import Response
 from holdfast.server.routing import Who, get
+from holdfast.settings import process_environ
 
 _ANEW_S: Final = 1.0
 _STARTED: Final = time.monotonic()
 _SEE_OTHER: Final = 303
 VERSION: Final = version("holdfast")
+
+SHARED_METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"
+"""Names, for the library of metrics, the folder in which workers put theirs together."""
 
 
 class ServiceHealth(msgspec.Struct, kw_only=True):
@@ -94,10 +101,22 @@ class _Counted:
             if time.monotonic() > self._made_at + _ANEW_S:
                 registry = REGISTRY
                 if is_shared:
+                    _forget_dead_workers()
                     registry = CollectorRegistry()
                     multiprocess.MultiProcessCollector(registry)
                 self._text, self._made_at = generate_latest(registry), time.monotonic()
             return self._text
+
+
+def _forget_dead_workers() -> None:
+    """Drops what workers that ended had under way; what they counted stays."""
+    folder = Path(process_environ()[SHARED_METRICS])
+    for pid in {int(path.stem.rpartition("_")[2]) for path in folder.glob("gauge_live*_*.db")}:
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            with suppress(FileNotFoundError):  # Another worker has done so.
+                multiprocess.mark_process_dead(pid)
 
 
 _COUNTED: Final = _Counted()
