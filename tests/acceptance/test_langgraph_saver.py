@@ -10,26 +10,32 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from itertools import chain, count
 from pathlib import Path
+from random import Random
 from typing import Annotated, Any, TypedDict
 
+import msgspec
 import pytest
+import zstandard
 from langgraph.channels import DeltaChannel
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from langgraph.graph import END, START, StateGraph
+from msgspec.structs import replace
 
 import holdfast
 from holdfast.errors import Damaged, InvalidValue, SnapshotNotFound
 from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.integrations.langgraph import writing as saver_writing
+from holdfast.integrations.langgraph.records import decode_checkpoint
 from holdfast.testing.servers import Begin, Server, running_server
 
 pytestmark = pytest.mark.in_memory
 
 _NUMBERS = count(1)
 TESTS_OF_THE_SUITE = 81
-LARGE = "x" * 50_000
+LARGE = "".join(Random(7).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=50_000))
+"""Takes more than 12 KiB, compressed as well."""
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +141,7 @@ def test_the_suite_of_its_makers_passes(anywhere: Any, snapshots: bool) -> None:
 def test_what_is_put_is_there_with_its_writes(agent: Any) -> None:
     saver = HoldfastSaver(agent)
     values = {"a": [1, {2}, b"\0"], "short": "s", "none": None, "large": [LARGE]}
+    values["pressed"] = ["x" * 50_000]
     first = put(saver, 7, values, run_id="r1")
     saver.put_writes(first, [("a", 1), ("b", LARGE)], "task", "path")
     found = saver.get_tuple(config_of(7))
@@ -317,6 +324,13 @@ def test_what_is_no_checkpoint_is_called_damage(near: Any) -> None:
     saver = HoldfastSaver(near)
     at = put(saver, "t", {"a": [1]})
     [key] = keys_of(near, "t")
+    record = decode_checkpoint(near.store.raw.get("langgraph/t", key))
+    bomb = zstandard.compress(bytes(1 << 20))
+    for pressed in (bomb, b"none"):
+        other = replace(record, pressed={"p": ("bytes", pressed)})
+        near.store.put("langgraph/t", key, msgspec.msgpack.encode(other))
+        with pytest.raises(Damaged):
+            saver.get_tuple(at)
     near.store.set("langgraph/t", key, "something else")
     with pytest.raises(Damaged):
         saver.get_tuple(at)

@@ -17,6 +17,7 @@ from holdfast.integrations.langgraph.records import (
     split_key,
     value_key,
     value_of,
+    values_of,
 )
 
 NEAR: Final = 3
@@ -155,21 +156,6 @@ def large_values(thread: str, wanted: Iterable[Large]) -> Steps[dict[str, bytes]
     return found
 
 
-def values_in(serde: Serializer, record: Checkpoint) -> dict[str, Any]:
-    """Returns the body of a checkpoint with all of its values that are no large ones."""
-    body: dict[str, Any] = serde.loads_typed(record.body)
-    values: dict[str, Any] = body["channel_values"]
-    for channel, typed in record.small.items():
-        values[channel] = serde.loads_typed(typed)
-    return body
-
-
-def channels_of(serde: Serializer, record: Checkpoint) -> set[str]:
-    """Returns the channels of which a checkpoint has a value."""
-    body: dict[str, Any] = serde.loads_typed(record.body)
-    return {*body["channel_values"], *record.small, *record.large}
-
-
 # Channels whose values are their history
 
 
@@ -227,7 +213,7 @@ def history(
             break
         for write in reversed(pending_writes(serde, stored.writes, frozenset(remaining))):
             given.writes[write[1]].append(write)
-        values = values_in(serde, stored.record)["channel_values"]
+        values = values_of(serde, stored.record)["channel_values"]
         large = {name: each for name, each in stored.record.large.items() if name in remaining}
         read = yield from large_values(place.thread, large.values())
         values |= {channel: value_of(serde, read[each.name]) for channel, each in large.items()}

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from urllib.parse import unquote
 
 import msgspec
+import zstandard
 from blake3 import blake3
 from langgraph.checkpoint.base import WRITES_IDX_MAP
 
@@ -26,6 +27,10 @@ FORMAT: Final = 1
 LARGE_BYTES: Final = 12 << 10
 """A value of more bytes lies beside its checkpoint: what is left of that stays below the 16 KiB up
 to which a value of the store is not cut."""
+
+PRESSED_BYTES: Final = 96 << 10
+"""A value of up to so many bytes is compressed first, and stays with its checkpoint if that makes
+it small enough: a hundred messages are a row then, and need not be cut."""
 
 SHORT: Final = 256
 """Characters of a text that is kept with the checkpoint itself, as numbers are."""
@@ -75,6 +80,8 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
     """All of it, but for the values that are apart."""
     small: dict[str, Typed]
     """Values by channel."""
+    pressed: dict[str, Typed]
+    """Others, compressed."""
     large: dict[str, Large]
 
 
@@ -158,7 +165,8 @@ def packed(
     shared: Mapping[str, Large],
 ) -> Packed:
     """Returns a checkpoint as it is stored; `shared` are large values that are there already."""
-    body, small, large, new = dict(checkpoint), dict[str, Typed](), dict(shared), dict[str, bytes]()
+    body, large, new = dict(checkpoint), dict(shared), dict[str, bytes]()
+    small, pressed = dict[str, Typed](), dict[str, Typed]()
     body["channel_values"] = short = dict[str, Any]()
     versions: Mapping[str, Any] = checkpoint["channel_versions"]
     for channel, value in checkpoint["channel_values"].items():
@@ -171,12 +179,21 @@ def packed(
         if len(data) <= LARGE_BYTES:
             small[channel] = kind, data
             continue
+        if len(data) <= PRESSED_BYTES and len(less := zstandard.compress(data, 1)) <= LARGE_BYTES:
+            pressed[channel] = kind, less
+            continue
         whole = msgspec.msgpack.encode((kind, data))
         name = blake3(whole).hexdigest(16)
         large[channel] = Large(versions.get(channel), name, len(whole))
         new[value_key(name)] = whole
     record = Checkpoint(
-        FORMAT, parent, serde.dumps_typed(metadata), serde.dumps_typed(body), small, large
+        FORMAT,
+        parent,
+        serde.dumps_typed(metadata),
+        serde.dumps_typed(body),
+        small,
+        pressed,
+        large,
     )
     return Packed(msgspec.msgpack.encode(record), new, large.keys())
 
@@ -237,6 +254,33 @@ def decode_writes(data: bytes) -> Writes:
 def value_of(serde: Serializer, data: bytes) -> Any:  # noqa: ANN401 - any value of a channel
     """Returns a large value; raises `Damaged` for anything else."""
     return serde.loads_typed(_decoded(_values, data))
+
+
+def values_of(serde: Serializer, record: Checkpoint) -> dict[str, Any]:
+    """Returns the body of a checkpoint with all of its values that are no large ones."""
+    body: dict[str, Any] = serde.loads_typed(record.body)
+    values: dict[str, Any] = body["channel_values"]
+    for channel, typed in record.small.items():
+        values[channel] = serde.loads_typed(typed)
+    for channel, (kind, less) in record.pressed.items():
+        values[channel] = serde.loads_typed((kind, _expanded(less)))
+    return body
+
+
+def channels_of(serde: Serializer, record: Checkpoint) -> set[str]:
+    """Returns the channels of which a checkpoint has a value."""
+    body: dict[str, Any] = serde.loads_typed(record.body)
+    return {*body["channel_values"], *record.small, *record.pressed, *record.large}
+
+
+def _expanded(less: bytes) -> bytes:
+    try:
+        # What is stored is anybody's: it may claim to be of any size.
+        if not 0 <= zstandard.frame_content_size(less) <= PRESSED_BYTES:
+            raise Damaged("a value of a checkpoint claims to be larger than it can be")
+        return zstandard.decompress(less)
+    except zstandard.ZstdError as exc:
+        raise Damaged(f"a value of a checkpoint cannot be expanded: {exc}") from exc
 
 
 def _decoded(decoder: "msgspec.msgpack.Decoder[_T]", data: bytes) -> _T:

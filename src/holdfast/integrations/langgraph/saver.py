@@ -280,7 +280,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
     def _tuple(self, listed: Listed) -> CheckpointTuple:
         thread, stored, values = listed
         record, thread_id = stored.record, thread[len(self._start) :]
-        body: Any = reading.values_in(self.serde, record)
+        body: Any = records.values_of(self.serde, record)
         for channel, each in record.large.items():
             body["channel_values"][channel] = records.value_of(self.serde, values[each.name])
             self._note(thread, channel, each.version)
