@@ -152,11 +152,13 @@ class HoldfastBackend(BackendProtocol):
     ) -> EditResult:
         """Replaces a text in a file; what others write meanwhile is not overwritten."""
         try:
-            return _retried(lambda: self._edit(file_path, old_string, new_string, replace_all))
+            return _retried(
+                lambda: self._edit(file_path, old_string, new_string, replace_all=replace_all)
+            )
         except HoldfastError as exc:
             return EditResult(error=_told(exc))
 
-    def _edit(self, file_path: str, old: str, new: str, replace_all: bool) -> EditResult:  # noqa: FBT001 - likewise
+    def _edit(self, file_path: str, old: str, new: str, *, replace_all: bool) -> EditResult:
         path, files = _inner(file_path), self.agent.files
         tag, text = files.stat(path).tag, _text(files.read(path))
         if text is None:

@@ -37,7 +37,7 @@ class Door:
         self.world: Any = self.agent if hasattr(agent, "store") else self.agent.namespace
         """The namespace itself, where the store is."""
 
-    def read(self, steps: Steps[T], store: Any = None) -> T:  # noqa: ANN401 - a store of any door
+    def read(self, steps: Steps[T], store: Any = None) -> T:
         """Carries out steps that only read; in this process, all of them see one moment."""
         self._check_waiting()
         store = self.world.store if store is None else store
@@ -51,7 +51,7 @@ class Door:
         self._check_waiting()
         return _carried_out(steps, self.world.store)
 
-    async def aread(self, steps: Steps[T], store: Any = None) -> T:  # noqa: ANN401 - likewise
+    async def aread(self, steps: Steps[T], store: Any = None) -> T:
         """Does what `read` does, without keeping others waiting."""
         if self.is_awaited:
             return await _awaited(steps, self.world.store if store is None else store)
@@ -63,13 +63,13 @@ class Door:
             return await _awaited(steps, self.world.store)
         return await asyncio.to_thread(self.write, steps)
 
-    async def ado(self, call: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - what the call returns
+    async def ado(self, call: Callable[[Any], Any]) -> Any:
         """Makes one call of the agent, without keeping others waiting."""
         if self.is_awaited:
             return await call(self.agent)
         return await asyncio.to_thread(call, self.agent)
 
-    def do(self, call: Callable[[Any], Any]) -> Any:  # noqa: ANN401 - likewise
+    def do(self, call: Callable[[Any], Any]) -> Any:
         """Makes one call of the agent."""
         self._check_waiting()
         return call(self.agent)
@@ -79,7 +79,7 @@ class Door:
             raise InvalidValue("over an AsyncClient, use the methods that are awaited: aput, …")
 
 
-def _carried_out(steps: Steps[T], store: Any) -> T:  # noqa: ANN401 - a store of any door
+def _carried_out(steps: Steps[T], store: Any) -> T:
     answer: Any = None
     error: HoldfastError | None = None
     while True:
@@ -94,7 +94,7 @@ def _carried_out(steps: Steps[T], store: Any) -> T:  # noqa: ANN401 - a store of
             error = exc
 
 
-async def _awaited(steps: Steps[T], store: Any) -> T:  # noqa: ANN401 - likewise
+async def _awaited(steps: Steps[T], store: Any) -> T:
     answer: Any = None
     error: HoldfastError | None = None
     while True:

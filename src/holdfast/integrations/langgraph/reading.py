@@ -40,12 +40,12 @@ class Stored(NamedTuple):
     writes: list[bytes]
 
 
-def items(thread: str, prefix: str, **options: Any) -> Step:  # noqa: ANN401 - as the store takes them
+def items(thread: str, prefix: str, **options: Any) -> Step:
     """Reads rows of a thread."""
     return lambda store: store.raw.items(thread, prefix, **options)
 
 
-def keys(thread: str, prefix: str, **options: Any) -> Step:  # noqa: ANN401 - likewise
+def keys(thread: str, prefix: str, **options: Any) -> Step:
     """Reads keys of a thread."""
     return lambda store: store.keys(thread, prefix, **options)
 

@@ -52,11 +52,11 @@ Typed = tuple[str, bytes]
 class Serializer(Protocol):
     """What turns values into bytes, as LangGraph has it."""
 
-    def dumps_typed(self, obj: Any) -> Typed:  # noqa: ANN401 - any value of a channel
+    def dumps_typed(self, obj: Any) -> Typed:
         """Returns a value as bytes, and their kind."""
         ...
 
-    def loads_typed(self, data: Typed) -> Any:  # noqa: ANN401 - likewise
+    def loads_typed(self, data: Typed) -> Any:
         """Returns the value of such bytes."""
         ...
 
@@ -251,7 +251,7 @@ def decode_writes(data: bytes) -> Writes:
     return _decoded(_writes, data)
 
 
-def value_of(serde: Serializer, data: bytes) -> Any:  # noqa: ANN401 - any value of a channel
+def value_of(serde: Serializer, data: bytes) -> Any:
     """Returns a large value; raises `Damaged` for anything else."""
     return serde.loads_typed(_decoded(_values, data))
 

@@ -241,10 +241,10 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         other._store = self._door.world.at(snapshot).store
         return other
 
-    def get_next_version(self, current: str | int | None, channel: None) -> str:  # noqa: ARG002 - LangGraph's
+    def get_next_version(self, current: str | int | None, channel: None) -> str:  # noqa: ARG002 - LangGraph passes it
         """Returns the version after one; no two that come after the same one are equal."""
         number = int(str(current).partition(".")[0]) + 1 if current is not None else 1
-        return f"{number:032}.{random.random():016}"  # noqa: S311 - no secret
+        return f"{number:032}.{random.random():016}"  # noqa: S311 - it is no secret
 
     # Steps
 

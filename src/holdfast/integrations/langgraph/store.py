@@ -279,7 +279,7 @@ def _finding(pairs: Sequence[tuple[str, str]]) -> Step:
     return lambda store: store.find_many(pairs)
 
 
-def _unless_changed(*, of: Any, **parts: Any) -> Steps[bool]:  # noqa: ANN401 - a value, and what a batch takes
+def _unless_changed(*, of: Any, **parts: Any) -> Steps[bool]:
     """Changes something if a value is as it was read; who changed it meanwhile knows better."""
     expected = [(of.namespace, of.key, of.tag)]
     try:
@@ -309,7 +309,7 @@ def _stored(
     }
 
 
-def _field(stored: Any, name: str) -> Any:  # noqa: ANN401 - what is stored is anybody's
+def _field(stored: Any, name: str) -> Any:
     try:
         return stored[name]
     except (KeyError, TypeError, IndexError) as exc:

@@ -53,7 +53,7 @@ Choose = Callable[[Sequence[Stored]], set[tuple[str, str]]]
 """Says which checkpoints go, by `checkpoint_ns` and id."""
 
 
-def _batch(**parts: Any) -> Step:  # noqa: ANN401 - as the store takes them
+def _batch(**parts: Any) -> Step:
     return lambda store: store.batch(**parts)
 
 
