@@ -144,9 +144,9 @@ def threads(prefix: str) -> Steps[list[str]]:
 
 
 def large_values(thread: str, wanted: Iterable[Large]) -> Steps[dict[str, bytes]]:
-    """Returns large values by their names; raises `Damaged` where one is missing."""
+    """Returns the parts of large values by their names; raises `Damaged` where one is missing."""
     found = dict[str, bytes]()
-    for some in portions({each.name: each.size for each in wanted}.items()):
+    for some in portions({part.name: part.size for each in wanted for part in each.parts}.items()):
         pairs = [(thread, value_key(name)) for name in some]
         read = yield lambda store, pairs=pairs: store.raw.get_many(pairs)
         for name, data in zip(some, read, strict=True):
@@ -216,7 +216,7 @@ def history(
         values = values_of(serde, stored.record)["channel_values"]
         large = {name: each for name, each in stored.record.large.items() if name in remaining}
         read = yield from large_values(place.thread, large.values())
-        values |= {channel: value_of(serde, read[each.name]) for channel, each in large.items()}
+        values |= {channel: value_of(serde, each, read) for channel, each in large.items()}
         given.seeds.update({channel: values[channel] for channel in remaining & values.keys()})
         remaining -= values.keys()
     return given

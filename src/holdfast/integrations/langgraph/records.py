@@ -3,7 +3,7 @@
     c NS ID SPACE                a checkpoint: metadata, small values, names of large ones
     c NS ID SPACE wTASK          what a task wrote on it
     c NS ID SPACE wTASK SPACE -3 a special write of a task, which may be replaced
-    v NAME                       a large value, by the hash of its bytes
+    v NAME                       a large value or part of a list, by the hash of its bytes
     pruning                      somebody is deleting, see `flows`
 
 So a checkpoint and its writes lie side by side, the newest last: one read from the end finds both.
@@ -11,8 +11,9 @@ Parts are escaped, so that no name can reach into another one's place. A large v
 however many checkpoints have it, and a checkpoint that stands there has all of its values.
 """
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple, Protocol, TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import unquote
 
 import msgspec
@@ -31,6 +32,11 @@ to which a value of the store is not cut."""
 PRESSED_BYTES: Final = 96 << 10
 """A value of up to so many bytes is compressed first, and stays with its checkpoint if that makes
 it small enough: a hundred messages are a row then, and need not be cut."""
+
+LONG: Final = 128
+SEGMENT: Final = 32
+"""A list of at least so many items is kept in segments: a conversation grows at its end, and of
+what came before nothing is put again."""
 
 SHORT: Final = 256
 """Characters of a text that is kept with the checkpoint itself, as numbers are."""
@@ -61,13 +67,22 @@ class Serializer(Protocol):
         ...
 
 
+class Part(NamedTuple):
+    """Bytes that lie beside their checkpoint."""
+
+    name: str
+    size: int
+    """Of what the serializer has made."""
+
+
 class Large(NamedTuple):
     """A value that lies beside its checkpoint."""
 
     version: str | int | float | None
     """Which version of its channel it is."""
-    name: str
-    size: int
+    is_list: bool
+    """Whether its parts are segments of a list."""
+    parts: list[Part]
 
 
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
@@ -163,8 +178,12 @@ def packed(
     *,
     parent: str | None,
     shared: Mapping[str, Large],
+    there: Collection[str],
 ) -> Packed:
-    """Returns a checkpoint as it is stored; `shared` are large values that are there already."""
+    """Returns a checkpoint as it is stored.
+
+    `shared` are values of the parent that it has as well, `there` the names of parts that are.
+    """
     body, large, new = dict(checkpoint), dict(shared), dict[str, bytes]()
     small, pressed = dict[str, Typed](), dict[str, Typed]()
     body["channel_values"] = short = dict[str, Any]()
@@ -175,27 +194,49 @@ def packed(
         if _is_short(value):
             short[channel] = value
             continue
-        kind, data = serde.dumps_typed(value)
-        if len(data) <= LARGE_BYTES:
-            small[channel] = kind, data
-            continue
-        if len(data) <= PRESSED_BYTES and len(less := zstandard.compress(data, 1)) <= LARGE_BYTES:
-            pressed[channel] = kind, less
-            continue
-        whole = msgspec.msgpack.encode((kind, data))
-        name = blake3(whole).hexdigest(16)
-        large[channel] = Large(versions.get(channel), name, len(whole))
-        new[value_key(name)] = whole
-    record = Checkpoint(
-        FORMAT,
-        parent,
-        serde.dumps_typed(metadata),
-        serde.dumps_typed(body),
-        small,
-        pressed,
-        large,
-    )
+        pieces = _segments(serde, value)
+        if not (is_list := bool(pieces)):
+            pieces = [(kind, data)] = [serde.dumps_typed(value)]
+            if len(data) <= LARGE_BYTES:
+                small[channel] = kind, data
+                continue
+            if len(data) <= PRESSED_BYTES and len(less := _less(data)) <= LARGE_BYTES:
+                pressed[channel] = kind, less
+                continue
+        parts = [Part(_name(*piece), len(piece[1])) for piece in pieces]
+        large[channel] = Large(versions.get(channel), is_list, parts)
+        for part, piece in zip(parts, pieces, strict=True):
+            if part.name not in there:
+                new[value_key(part.name)] = _encode_value(*piece)
+    told, rest = serde.dumps_typed(metadata), serde.dumps_typed(body)
+    record = Checkpoint(FORMAT, parent, told, rest, small, pressed, large)
     return Packed(msgspec.msgpack.encode(record), new, large.keys())
+
+
+def _segments(serde: Serializer, value: object) -> list[Typed]:
+    """Returns the segments of a long list; none for anything else, and for one that is small."""
+    if type(value) is not list or len(cast("list[Any]", value)) < LONG:
+        return []
+    items = cast("list[Any]", value)
+    made = [
+        serde.dumps_typed(items[start : start + SEGMENT]) for start in range(0, len(items), SEGMENT)
+    ]
+    return made if sum(len(data) for _, data in made) > LARGE_BYTES else []
+
+
+def _name(kind: str, data: bytes) -> str:
+    return blake3(data, derive_key_context=f"holdfast langgraph {kind}").hexdigest(16)
+
+
+def _less(data: bytes) -> bytes:
+    return zstandard.compress(data, 1)
+
+
+def _encode_value(kind: str, data: bytes) -> bytes:
+    # What is larger is cut where it is stored: there it shares what it has with others.
+    if len(data) <= PRESSED_BYTES and len(less := _less(data)) < len(data):
+        return msgspec.msgpack.encode((kind, less, True))
+    return msgspec.msgpack.encode((kind, data, False))
 
 
 def _is_short(value: object) -> bool:
@@ -238,7 +279,7 @@ def _encode_writes(
 _T = TypeVar("_T")
 _checkpoints: Final = msgspec.msgpack.Decoder(Checkpoint)
 _writes: Final = msgspec.msgpack.Decoder(Writes)
-_values: Final = msgspec.msgpack.Decoder(Typed)
+_values: Final = msgspec.msgpack.Decoder(tuple[str, bytes, bool])
 
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
@@ -251,9 +292,18 @@ def decode_writes(data: bytes) -> Writes:
     return _decoded(_writes, data)
 
 
-def value_of(serde: Serializer, data: bytes) -> Any:
-    """Returns a large value; raises `Damaged` for anything else."""
-    return serde.loads_typed(_decoded(_values, data))
+def value_of(serde: Serializer, large: Large, parts: Mapping[str, bytes]) -> Any:
+    """Returns a large value of its parts, by their names; raises `Damaged` for anything else."""
+    values = list[Any]()
+    for part in large.parts:
+        kind, data, is_pressed = _decoded(_values, parts[part.name])
+        values.append(serde.loads_typed((kind, _expanded(data) if is_pressed else data)))
+    return [*chain.from_iterable(values)] if large.is_list else values[0]
+
+
+def names_of(large: Iterable[Large]) -> set[str]:
+    """Returns the names of the parts of large values."""
+    return {part.name for each in large for part in each.parts}
 
 
 def values_of(serde: Serializer, record: Checkpoint) -> dict[str, Any]:

@@ -5,7 +5,7 @@ both, and a restore takes both back. How a checkpoint is stored, `records` says.
 """
 
 import random
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
@@ -30,7 +30,7 @@ from holdfast.integrations.langgraph.records import Place, place_of
 NAME: Final = "langgraph"
 
 MOST_NOTED: Final = 4096
-"""Versions of channels of which it is noted that their values are large."""
+"""Threads of which it is noted that they have large values."""
 
 STRATEGIES: Final = ("keep_latest", "delete")
 
@@ -58,9 +58,9 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         self._door, self._start = Door(agent), f"{name}/"
         self._store: Any = None
         """What is read instead of the head: the store as a snapshot shows it."""
-        # Of channels whose values lie apart, by thread, namespace and version. Only a hint: where
-        # it is wrong, a value is put once more.
-        self._large = dict[tuple[str, str, Any], None]()
+        # Threads with large values: what the parent has of them need not be put again. Only a hint:
+        # where it is missing, a value is put once more.
+        self._large = dict[str, None]()
 
     # Reading
 
@@ -282,8 +282,8 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         record, thread_id = stored.record, thread[len(self._start) :]
         body: Any = records.values_of(self.serde, record)
         for channel, each in record.large.items():
-            body["channel_values"][channel] = records.value_of(self.serde, values[each.name])
-            self._note(thread, channel, each.version)
+            body["channel_values"][channel] = records.value_of(self.serde, each, values)
+            self._note(thread)
         return CheckpointTuple(
             _config(thread_id, stored.checkpoint_ns, stored.id),
             body,
@@ -347,18 +347,20 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         unchanged = {
             channel: version
             for channel, version in checkpoint["channel_versions"].items()
-            if channel in values
-            and channel not in new_versions
-            and (place.thread, channel, version) in self._large
+            if channel in values and channel not in new_versions
         }
 
-        def pack(shared: Mapping[str, records.Large]) -> records.Packed:
-            made = records.packed(self.serde, checkpoint, told, parent=parent, shared=shared)
-            for channel in made.apart:
-                self._note(place.thread, channel, checkpoint["channel_versions"].get(channel))
-            return made
+        def pack(shared: Mapping[str, records.Large], there: Collection[str]) -> records.Packed:
+            return records.packed(
+                self.serde, checkpoint, told, parent=parent, shared=shared, there=there
+            )
 
-        yield from writing.put(place, checkpoint["id"], pack, parent=parent, unchanged=unchanged)
+        looked_at = parent if place.thread in self._large else None
+        has_large = yield from writing.put(
+            place, checkpoint["id"], pack, parent=looked_at, unchanged=unchanged
+        )
+        if has_large:
+            self._note(place.thread)
 
     def _put_writes(
         self,
@@ -388,10 +390,10 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             else:
                 yield from writing.delete(thread, choose)
 
-    def _note(self, thread: str, channel: str, version: object) -> None:
+    def _note(self, thread: str) -> None:
         if len(self._large) >= MOST_NOTED:
             self._large.clear()
-        self._large[thread, channel, version] = None
+        self._large[thread] = None
 
 
 def _given(config: RunnableConfig) -> dict[str, Any]:

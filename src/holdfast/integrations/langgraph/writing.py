@@ -11,7 +11,7 @@ Three promises:
 """
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from holdfast import ABSENT
@@ -36,6 +36,7 @@ from holdfast.integrations.langgraph.records import (
     channels_of,
     decode_checkpoint,
     joined_writes,
+    names_of,
     split_key,
     value_key,
 )
@@ -46,8 +47,8 @@ COPIED: Final = 20
 TRIES: Final = 8
 """How often something begins anew while others are quicker."""
 
-Pack = Callable[[Mapping[str, Large]], Packed]
-"""Makes a checkpoint, given the large values that it shares with its parent."""
+Pack = Callable[[Mapping[str, Large], Collection[str]], Packed]
+"""Makes a checkpoint, given values that it shares with its parent, and names of what is there."""
 
 Choose = Callable[[Sequence[Stored]], set[tuple[str, str]]]
 """Says which checkpoints go, by `checkpoint_ns` and id."""
@@ -64,27 +65,32 @@ def put(
     *,
     parent: str | None,
     unchanged: Mapping[str, Any],
-) -> Steps[None]:
-    """Puts a checkpoint.
+) -> Steps[bool]:
+    """Puts a checkpoint; says whether it has large values.
 
-    `unchanged` are channels with their versions whose values may lie with the parent's.
+    Given a `parent`, what that has of them is not put again: all that has the same name, and the
+    values of channels that are `unchanged`, by their versions.
     """
     thread, key = place.thread, place.key(checkpoint_id)
-    shared, expected = dict[str, Large](), [(thread, PRUNING, ABSENT)]
-    if parent is not None and unchanged:
+    shared, there = dict[str, Large](), set[str]()
+    expected = [(thread, PRUNING, ABSENT)]
+    if parent is not None:
         found = yield lambda store: store.raw.find(thread, place.key(parent))
         if found is not None:
-            shared = _shared(decode_checkpoint(found.data).large, unchanged)
+            large = decode_checkpoint(found.data).large
+            shared, there = _shared(large, unchanged), names_of(large.values())
             expected.append((thread, place.key(parent), found.tag))
-    made = pack(shared)
+    made = pack(shared, there)
     if not made.apart:
         yield lambda store: store.put(thread, key, made.record)
-        return
+        return False
     try:
         yield _batch(put=_rows(thread, key, made), expected=expected)
     except NotAsExpected:
         # Somebody deletes, or has changed the parent: nothing of it is relied on.
-        yield _batch(put=_rows(thread, key, pack({})), delete=[(thread, PRUNING)])
+        whole = pack({}, ())
+        yield _batch(put=_rows(thread, key, whole), delete=[(thread, PRUNING)])
+    return True
 
 
 def _shared(there: Mapping[str, Large], unchanged: Mapping[str, Any]) -> dict[str, Large]:
@@ -165,10 +171,10 @@ def _delete_once(thread: str, choose: Choose) -> Steps[None]:
     found = yield from all_of(thread)
     gone = choose(found)
     needed = {
-        value_key(each.name)
+        value_key(name)
         for stored in found
         if (stored.checkpoint_ns, stored.id) not in gone
-        for each in stored.record.large.values()
+        for name in names_of(stored.record.large.values())
     }
     listed = yield keys(thread, CHECKPOINTS)
     doomed = [key for key in listed if split_key(key)[:2] in gone]
