@@ -27,6 +27,7 @@ import holdfast
 from holdfast.errors import Damaged, InvalidValue, SnapshotNotFound
 from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.integrations.langgraph import writing as saver_writing
+from holdfast.integrations.langgraph.caching import Parts
 from holdfast.integrations.langgraph.records import decode_checkpoint
 from holdfast.testing.servers import Begin, Server, running_server
 
@@ -104,6 +105,7 @@ def put(
 
 
 def values_of(saver: HoldfastSaver, config: Any) -> Any:
+    saver._parts = Parts()  # What is stored counts, not what is in memory.
     found = saver.get_tuple(config)
     return None if found is None else found.checkpoint["channel_values"]
 
@@ -235,6 +237,15 @@ def test_of_a_list_that_grows_only_its_end_is_put(agent: Any) -> None:
     assert len(keys_of(agent, "t")) == 7 + 1
 
 
+def test_what_is_in_memory_is_bounded_and_of_one_thread() -> None:
+    parts = Parts(most_bytes=10)
+    parts.keep("t", [("a", b"1234"), ("b", b"1234"), ("huge", bytes(11))])
+    assert parts.find("t", ["a", "huge"]) == {"a": b"1234"}
+    parts.keep("t", [("c", b"1234")])
+    assert parts.find("t", "abc") == {"a": b"1234", "c": b"1234"}
+    assert parts.find("u", "abc") == {}
+
+
 def test_a_run_whose_parent_was_pruned_loses_nothing(near: Any) -> None:
     saver = HoldfastSaver(near)
     first = put(saver, "t", {"big": [LARGE]})
@@ -353,7 +364,7 @@ def test_what_is_no_checkpoint_is_called_damage(near: Any) -> None:
     [large] = [key for key in keys_of(near, "t") if key.startswith("v ")]
     near.store.delete("langgraph/t", large)
     with pytest.raises(Damaged):
-        saver.get_tuple(config_of("t"))
+        HoldfastSaver(near).get_tuple(config_of("t"))
 
 
 def test_a_walk_in_circles_ends(near: Any) -> None:

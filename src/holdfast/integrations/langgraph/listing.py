@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from holdfast.integrations.doors import Steps
+from holdfast.integrations.langgraph.caching import Parts
 from holdfast.integrations.langgraph.reading import (
     NEAR,
     PAGE,
@@ -32,6 +33,7 @@ class Choice(NamedTuple):
     limit: int | None
     is_meant: Callable[[Stored], bool] | None
     """Says of each whether it is among them; None where all are."""
+    cache: Parts
 
 
 class Listed(NamedTuple):
@@ -90,7 +92,7 @@ class Listing:
         taken = self._take(self._sources)
         if self._left is not None:
             self._left -= len(taken)
-        return (yield from _with_values(taken))
+        return (yield from _with_values(taken, self._choice.cache))
 
     def _take(self, sources: Sequence[_Source]) -> list[tuple[str, Stored]]:
         """Takes the newest of all, for as long as it is known which that is."""
@@ -122,7 +124,7 @@ class Listing:
         return [_Source(place, choice, most) for place in places]
 
 
-def _with_values(taken: Sequence[tuple[str, Stored]]) -> Steps[list[Listed]]:
+def _with_values(taken: Sequence[tuple[str, Stored]], cache: Parts) -> Steps[list[Listed]]:
     found = dict[str, dict[str, bytes]]()
     for thread in dict.fromkeys(thread for thread, _ in taken):
         wanted = [
@@ -131,5 +133,5 @@ def _with_values(taken: Sequence[tuple[str, Stored]]) -> Steps[list[Listed]]:
             if whose == thread
             for each in stored.record.large.values()
         ]
-        found[thread] = yield from large_values(thread, wanted)
+        found[thread] = yield from large_values(thread, wanted, cache)
     return [Listed(thread, stored, found[thread]) for thread, stored in taken]

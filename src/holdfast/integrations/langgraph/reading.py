@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.errors import Damaged
 from holdfast.integrations.doors import Step, Steps
+from holdfast.integrations.langgraph.caching import Parts
 from holdfast.integrations.langgraph.records import (
     CHECKPOINTS,
     Checkpoint,
@@ -143,16 +144,21 @@ def threads(prefix: str) -> Steps[list[str]]:
 # Their values
 
 
-def large_values(thread: str, wanted: Iterable[Large]) -> Steps[dict[str, bytes]]:
+def large_values(
+    thread: str, wanted: Iterable[Large], cache: Parts | None = None
+) -> Steps[dict[str, bytes]]:
     """Returns the parts of large values by their names; raises `Damaged` where one is missing."""
-    found = dict[str, bytes]()
-    for some in portions({part.name: part.size for each in wanted for part in each.parts}.items()):
+    sizes = {part.name: part.size for each in wanted for part in each.parts}
+    found = {} if cache is None else cache.find(thread, sizes)
+    for some in portions(each for each in sizes.items() if each[0] not in found):
         pairs = [(thread, value_key(name)) for name in some]
         read = yield lambda store, pairs=pairs: store.raw.get_many(pairs)
         for name, data in zip(some, read, strict=True):
             if data is None:
                 raise Damaged(f"the value {name} of a checkpoint is not there")
             found[name] = data
+        if cache is not None:
+            cache.keep(thread, ((name, found[name]) for name in some))
     return found
 
 
@@ -171,7 +177,7 @@ class Ancestors:
 
     def __init__(self, place: Place, child: Stored | None) -> None:
         self._place = place
-        self._next = None if child is None else child.record.parent
+        self._next: str | None = None if child is None else child.record.parent
         self._near = dict[str, Stored]()
         self._met = set[str]()
         self._most = NEAR
@@ -185,7 +191,7 @@ class Ancestors:
         self._met.add(wanted)
         if wanted not in self._near:
             reading = Backwards(self._place, after=self._place.behind(wanted), most=self._most)
-            found = yield from reading.page()
+            found: list[Stored] = yield from reading.page()
             while not found and not reading.is_at_end:
                 found = yield from reading.page()
             self._near, self._most = {each.id: each for each in found}, PAGE

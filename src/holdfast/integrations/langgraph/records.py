@@ -11,7 +11,7 @@ Parts are escaped, so that no name can reach into another one's place. A large v
 however many checkpoints have it, and a checkpoint that stands there has all of its values.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
 from urllib.parse import unquote
@@ -169,6 +169,10 @@ class Packed(NamedTuple):
     """Large values that are new, by their keys."""
     apart: Collection[str]
     """Channels whose values are large."""
+
+    def parts(self) -> Iterator[tuple[str, bytes]]:
+        """Yields the large values that are new, by their names."""
+        return ((key.removeprefix(VALUES), data) for key, data in self.large.items())
 
 
 def packed(

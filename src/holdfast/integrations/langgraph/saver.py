@@ -16,14 +16,15 @@ from langgraph.checkpoint.base import (
     CheckpointMetadata,
     CheckpointTuple,
     DeltaChannelHistory,
-    SerializerProtocol,
     get_checkpoint_metadata,
 )
+from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from holdfast import Restored, SnapshotInfo
 from holdfast.errors import InvalidValue, SnapshotNotFound
 from holdfast.integrations.doors import Agent, Door, Steps
 from holdfast.integrations.langgraph import reading, records, writing
+from holdfast.integrations.langgraph.caching import Parts
 from holdfast.integrations.langgraph.listing import Choice, Listed, Listing
 from holdfast.integrations.langgraph.records import Place, place_of
 
@@ -61,6 +62,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         # Threads with large values: what the parent has of them need not be put again. Only a hint:
         # where it is missing, a value is put once more.
         self._large = dict[str, None]()
+        self._parts = Parts()
 
     # Reading
 
@@ -274,7 +276,8 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             stored = yield from reading.find(place, checkpoint_id)
         if stored is None:
             return None
-        values = yield from reading.large_values(place.thread, stored.record.large.values())
+        large = stored.record.large.values()
+        values = yield from reading.large_values(place.thread, large, self._parts)
         return self._tuple(Listed(place.thread, stored, values))
 
     def _tuple(self, listed: Listed) -> CheckpointTuple:
@@ -317,6 +320,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
                 before=None if before is None else _id(before),
                 limit=limit,
                 is_meant=is_meant if wanted else None,
+                cache=self._parts,
             )
         )
 
@@ -356,11 +360,12 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             )
 
         looked_at = parent if place.thread in self._large else None
-        has_large = yield from writing.put(
+        made = yield from writing.put(
             place, checkpoint["id"], pack, parent=looked_at, unchanged=unchanged
         )
-        if has_large:
+        if made.apart:
             self._note(place.thread)
+            self._parts.keep(place.thread, made.parts())
 
     def _put_writes(
         self,

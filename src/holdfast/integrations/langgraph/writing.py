@@ -65,8 +65,8 @@ def put(
     *,
     parent: str | None,
     unchanged: Mapping[str, Any],
-) -> Steps[bool]:
-    """Puts a checkpoint; says whether it has large values.
+) -> Steps[Packed]:
+    """Puts a checkpoint; returns what was put.
 
     Given a `parent`, what that has of them is not put again: all that has the same name, and the
     values of channels that are `unchanged`, by their versions.
@@ -83,14 +83,14 @@ def put(
     made = pack(shared, there)
     if not made.apart:
         yield lambda store: store.put(thread, key, made.record)
-        return False
+        return made
     try:
         yield _batch(put=_rows(thread, key, made), expected=expected)
     except NotAsExpected:
         # Somebody deletes, or has changed the parent: nothing of it is relied on.
-        whole = pack({}, ())
-        yield _batch(put=_rows(thread, key, whole), delete=[(thread, PRUNING)])
-    return True
+        made = pack({}, ())
+        yield _batch(put=_rows(thread, key, made), delete=[(thread, PRUNING)])
+    return made
 
 
 def _shared(there: Mapping[str, Large], unchanged: Mapping[str, Any]) -> dict[str, Large]:
