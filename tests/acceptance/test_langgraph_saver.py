@@ -508,6 +508,25 @@ def test_a_directory_goes_back_with_its_graph(tmp_path: Path) -> None:
         assert values_of(saver, config_of("t")) == {"messages": ["hello"]}
 
 
+def test_a_step_is_a_request_for_each_call(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with holdfast.Client(server.api_key, url=server.url, namespace="steps") as client:
+        saver, sent, send = HoldfastSaver(client), list[str](), client.sender.send
+
+        def counting(call: Any) -> Any:
+            sent.append(call.path)
+            return send(call)
+
+        monkeypatch.setattr(client.sender, "send", counting)
+        for values in ({"a": [1]}, {"big": [LARGE]}):
+            at = put(saver, "t", values)
+            saver.put_writes(at, [("a", 1)], "task")
+            found = saver.get_tuple(config_of("t"))
+            assert found is not None
+            assert found.checkpoint["channel_values"] == values
+            assert found.pending_writes == [("task", "a", 1)]
+        assert len(sent) == 6
+
+
 def test_over_an_awaited_client_only_what_is_awaited_works(server: Server) -> None:
     async def run() -> None:
         async with holdfast.AsyncClient(
