@@ -28,7 +28,7 @@ from holdfast.errors import Damaged, InvalidValue, SnapshotNotFound
 from holdfast.integrations.langgraph import HoldfastSaver
 from holdfast.integrations.langgraph import writing as saver_writing
 from holdfast.integrations.langgraph.caching import Parts
-from holdfast.integrations.langgraph.records import decode_checkpoint
+from holdfast.integrations.langgraph.records import Large, decode_checkpoint
 from holdfast.testing.servers import Begin, Server, running_server
 
 pytestmark = pytest.mark.in_memory
@@ -357,9 +357,13 @@ def test_what_is_no_checkpoint_is_called_damage(near: Any) -> None:
         near.store.put("langgraph/t", key, msgspec.msgpack.encode(other))
         with pytest.raises(Damaged):
             saver.get_tuple(at)
-    near.store.set("langgraph/t", key, "something else")
-    with pytest.raises(Damaged):
-        saver.get_tuple(at)
+    apart = Large("1", False, [])
+    others = [replace(record, format=2), replace(record, large={"l": apart})]
+    others = [*map(msgspec.msgpack.encode, others), holdfast.dumps("something else")]
+    for other in others:
+        near.store.put("langgraph/t", key, other)
+        with pytest.raises(Damaged):
+            saver.get_tuple(at)
     put(saver, "t", {"big": [LARGE]})
     [large] = [key for key in keys_of(near, "t") if key.startswith("v ")]
     near.store.delete("langgraph/t", large)

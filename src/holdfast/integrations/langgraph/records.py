@@ -4,7 +4,7 @@
     c NS ID SPACE wTASK          what a task wrote on it
     c NS ID SPACE wTASK SPACE -3 a special write of a task, which may be replaced
     v NAME                       a large value or part of a list, by the hash of its bytes
-    pruning                      somebody is deleting, see `flows`
+    pruning                      somebody is deleting, see `writing`
 
 So a checkpoint and its writes lie side by side, the newest last: one read from the end finds both.
 Parts are escaped, so that no name can reach into another one's place. A large value is stored once
@@ -281,6 +281,7 @@ def _encode_writes(
 # Reading them
 
 _T = TypeVar("_T")
+_R = TypeVar("_R", Checkpoint, Writes)
 _checkpoints: Final = msgspec.msgpack.Decoder(Checkpoint)
 _writes: Final = msgspec.msgpack.Decoder(Writes)
 _values: Final = msgspec.msgpack.Decoder(tuple[str, bytes, bool])
@@ -288,12 +289,18 @@ _values: Final = msgspec.msgpack.Decoder(tuple[str, bytes, bool])
 
 def decode_checkpoint(data: bytes) -> Checkpoint:
     """Returns a checkpoint as it was stored; raises `Damaged` for anything else."""
-    return _decoded(_checkpoints, data)
+    return _of_this_format(_decoded(_checkpoints, data))
 
 
 def decode_writes(data: bytes) -> Writes:
     """Returns what a task wrote, as it was stored; raises `Damaged` for anything else."""
-    return _decoded(_writes, data)
+    return _of_this_format(_decoded(_writes, data))
+
+
+def _of_this_format(record: _R) -> _R:
+    if record.format != FORMAT:
+        raise Damaged(f"a checkpoint has the format {record.format}, and {FORMAT} is known")
+    return record
 
 
 def value_of(serde: Serializer, large: Large, parts: Mapping[str, bytes]) -> Any:
@@ -302,7 +309,11 @@ def value_of(serde: Serializer, large: Large, parts: Mapping[str, bytes]) -> Any
     for part in large.parts:
         kind, data, is_pressed = _decoded(_values, parts[part.name])
         values.append(serde.loads_typed((kind, _expanded(data) if is_pressed else data)))
-    return [*chain.from_iterable(values)] if large.is_list else values[0]
+    if large.is_list and all(isinstance(each, list) for each in values):
+        return [*chain.from_iterable(values)]
+    if large.is_list or len(values) != 1:
+        raise Damaged("the parts of a value of a checkpoint do not fit together")
+    return values[0]
 
 
 def names_of(large: Iterable[Large]) -> set[str]:
