@@ -181,20 +181,20 @@ def _config(thread: str, checkpoint_id: str | None = None) -> dict[str, Any]:
 @contextlib.contextmanager
 def open_sqlite_ours(folder: Path) -> Generator[Contender]:
     with holdfast.open(folder / "vault") as vault:
-        yield Ours(SQLITE_OURS, vault, lambda: _file_bytes(folder, "vault/catalog.sqlite"))
+        yield Ours(SQLITE_OURS, vault, lambda: file_bytes(folder, "vault/catalog.sqlite"))
 
 
 @contextlib.contextmanager
 def open_sqlite_peer(folder: Path) -> Generator[Contender]:
     module = importlib.import_module(MODULES[SQLITE_PEER])
     with module.SqliteSaver.from_conn_string(str(folder / "peer.sqlite")) as saver:
-        yield Peer(SQLITE_PEER, saver, lambda: _file_bytes(folder, "peer.sqlite"))
+        yield Peer(SQLITE_PEER, saver, lambda: file_bytes(folder, "peer.sqlite"))
 
 
 @contextlib.contextmanager
 def open_postgres_ours(folder: Path, url: str) -> Generator[Contender]:
     with holdfast.open(url, objects=folder / "packs") as vault:
-        yield Ours(POSTGRES_OURS, vault, lambda: _table_bytes(url) + _all_bytes(folder))
+        yield Ours(POSTGRES_OURS, vault, lambda: table_bytes(url) + all_bytes(folder))
 
 
 @contextlib.contextmanager
@@ -202,23 +202,23 @@ def open_postgres_peer(url: str) -> Generator[Contender]:
     module = importlib.import_module(MODULES[POSTGRES_PEER])
     with module.PostgresSaver.from_conn_string(url) as saver:
         saver.setup()
-        yield Peer(POSTGRES_PEER, saver, lambda: _table_bytes(url))
+        yield Peer(POSTGRES_PEER, saver, lambda: table_bytes(url))
 
 
-def _file_bytes(folder: Path, name: str) -> int:
+def file_bytes(folder: Path, name: str) -> int:
     """Returns what is on disk below a folder, its database without free pages and log."""
     with contextlib.closing(sqlite3.connect(folder / name)) as connection:
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-    return _all_bytes(folder)
+    return all_bytes(folder)
 
 
-def _all_bytes(folder: Path) -> int:
+def all_bytes(folder: Path) -> int:
     found = [path for path in folder.rglob("*") if path.is_file()]
     return sum(path.stat().st_size for path in found if not path.name.endswith("-shm"))
 
 
-def _table_bytes(url: str) -> int:
+def table_bytes(url: str) -> int:
     """Returns the bytes of all tables with their indexes and long values, without dead rows."""
     psycopg = importlib.import_module("psycopg")
     with psycopg.connect(url, autocommit=True) as connection:

@@ -97,6 +97,8 @@ def _is_too_deep(value: Any) -> bool:
     level = [value]
     for _ in range(DEEPEST):
         level = [part for container in level for _, part in _parts(container)]
+        if not level:
+            return False
     return any(isinstance(part, list | dict) for part in level)
 
 

@@ -163,8 +163,10 @@ class Store(StoreReader):
     def batch(self, wanted: BatchValues) -> BatchDone:
         draft = drafted(self._handle, wanted, values=wanted.set or (), packed=wanted.put or ())
         write(self._handle, draft)
-        read = StoreReader.batch(self, get=wanted.get, raw=wanted.raw)
-        return replace(read, set=draft.added, deleted=draft.gone)
+        done = BatchDone(set=draft.added, deleted=draft.gone, values=[])
+        if not wanted.get:
+            return done
+        return replace(done, values=StoreReader.batch(self, get=wanted.get, raw=wanted.raw).values)
 
     @does(AppendValues)
     def append(self, wanted: AppendValues) -> list[str]:

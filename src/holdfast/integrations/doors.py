@@ -1,0 +1,109 @@
+"""Work on a store as steps, whoever carries them out: a thread that waits, or one that awaits.
+
+A generator yields steps, each of which is done with the store, and is sent what came of it or has
+the error thrown into it. So what a saver does is written once for a namespace in this process, for
+a `Client` and for an `AsyncClient`.
+"""
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias, TypeVar
+
+import holdfast
+from holdfast.errors import HoldfastError, InvalidValue
+
+T = TypeVar("T")
+
+Step = Callable[[Any], Any]
+"""Something to do with a store."""
+
+Steps = Generator[Step, Any, T]
+"""One step after the other, and what comes of them."""
+
+
+Agent: TypeAlias = (
+    "holdfast.Namespace | holdfast.Workspace | holdfast.Client | holdfast.AsyncClient"
+)
+"""One agent's world: a namespace, here or on a server, or a directory that is attached to one."""
+
+
+class Door:
+    """The way to one namespace, in this process or on a server."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent: Any = agent
+        self.is_awaited = isinstance(agent, holdfast.AsyncClient)
+        # To ask for the class would load an engine, which a client does without.
+        self.world: Any = self.agent if hasattr(agent, "store") else self.agent.namespace
+        """The namespace itself, where the store is."""
+
+    def read(self, steps: Steps[T], store: Any = None) -> T:
+        """Carries out steps that only read; in this process, all of them see one moment."""
+        self._check_waiting()
+        store = self.world.store if store is None else store
+        if not hasattr(store, "still"):
+            return _carried_out(steps, store)
+        with store.still() as reader:
+            return _carried_out(steps, reader)
+
+    def write(self, steps: Steps[T]) -> T:
+        """Carries out steps of which some write."""
+        self._check_waiting()
+        return _carried_out(steps, self.world.store)
+
+    async def aread(self, steps: Steps[T], store: Any = None) -> T:
+        """Does what `read` does, without keeping others waiting."""
+        if self.is_awaited:
+            return await _awaited(steps, self.world.store if store is None else store)
+        return await asyncio.to_thread(self.read, steps, store)
+
+    async def awrite(self, steps: Steps[T]) -> T:
+        """Does what `write` does, without keeping others waiting."""
+        if self.is_awaited:
+            return await _awaited(steps, self.world.store)
+        return await asyncio.to_thread(self.write, steps)
+
+    async def ado(self, call: Callable[[Any], Any]) -> Any:
+        """Makes one call of the agent, without keeping others waiting."""
+        if self.is_awaited:
+            return await call(self.agent)
+        return await asyncio.to_thread(call, self.agent)
+
+    def do(self, call: Callable[[Any], Any]) -> Any:
+        """Makes one call of the agent."""
+        self._check_waiting()
+        return call(self.agent)
+
+    def _check_waiting(self) -> None:
+        if self.is_awaited:
+            raise InvalidValue("over an AsyncClient, use the methods that are awaited: aput, …")
+
+
+def _carried_out(steps: Steps[T], store: Any) -> T:
+    answer: Any = None
+    error: HoldfastError | None = None
+    while True:
+        try:
+            step = steps.send(answer) if error is None else steps.throw(error)
+        except StopIteration as done:
+            return done.value
+        answer, error = None, None
+        try:
+            answer = step(store)
+        except HoldfastError as exc:
+            error = exc
+
+
+async def _awaited(steps: Steps[T], store: Any) -> T:
+    answer: Any = None
+    error: HoldfastError | None = None
+    while True:
+        try:
+            step = steps.send(answer) if error is None else steps.throw(error)
+        except StopIteration as done:
+            return done.value
+        answer, error = None, None
+        try:
+            answer = await step(store)
+        except HoldfastError as exc:
+            error = exc

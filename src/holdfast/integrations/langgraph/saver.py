@@ -1,0 +1,445 @@
+"""`HoldfastSaver`: LangGraph's checkpoints in the store of a namespace.
+
+What a graph has thought lies on the timeline of the files that it has changed: a snapshot holds
+both, and a restore takes both back. How a checkpoint is stored, `records` says.
+"""
+
+import random
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+    get_checkpoint_metadata,
+)
+from langgraph.checkpoint.serde.base import SerializerProtocol
+
+from holdfast import Restored, SnapshotInfo
+from holdfast.errors import InvalidValue, SnapshotNotFound
+from holdfast.integrations.doors import Agent, Door, Steps
+from holdfast.integrations.langgraph import reading, records, writing
+from holdfast.integrations.langgraph.caching import Parts
+from holdfast.integrations.langgraph.listing import Choice, Listed, Listing
+from holdfast.integrations.langgraph.records import Place, place_of
+
+NAME: Final = "langgraph"
+
+MOST_NOTED: Final = 4096
+"""Threads of which it is noted that they have large values."""
+
+STRATEGIES: Final = ("keep_latest", "delete")
+
+
+class HoldfastSaver(BaseCheckpointSaver[str]):
+    """Checkpoints of LangGraph in the store of a namespace, of this process or of a server.
+
+    With `snapshots`, every checkpoint is a snapshot of all that the agent has: `restore` brings
+    files, state and conversation back together. `name` is where in the store threads are.
+
+    Given a `Workspace`, these are snapshots of its directory. Over an `AsyncClient` only what is
+    awaited works; over all others, what is awaited is done in threads.
+    """
+
+    def __init__(
+        self,
+        agent: Agent,
+        *,
+        snapshots: bool = False,
+        name: str = NAME,
+        serde: SerializerProtocol | None = None,
+    ) -> None:
+        super().__init__(serde=serde)
+        self.snapshots = snapshots
+        self._door, self._start = Door(agent), f"{name}/"
+        self._store: Any = None
+        """What is read instead of the head: the store as a snapshot shows it."""
+        # Threads with large values: what the parent has of them need not be put again. Only a hint:
+        # where it is missing, a value is put once more.
+        self._large = dict[str, None]()
+        self._parts = Parts()
+
+    # Reading
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Returns the checkpoint that a config names, or the newest; None if there is none."""
+        return self._door.read(self._find(config), self._store)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Returns what `get_tuple` does."""
+        return await self._door.aread(self._find(config), self._store)
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - as LangGraph calls it
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yields checkpoints, newest first: as many are read as are wanted."""
+        listing = self._listing(config, filter, before, limit)
+        while found := self._door.read(self._some(listing), self._store):
+            yield from found
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,  # noqa: A002 - as LangGraph calls it
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yields what `list` does."""
+        listing = self._listing(config, filter, before, limit)
+        while found := await self._door.aread(self._some(listing), self._store):
+            for each in found:
+                yield each
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Returns what channels were given on the way to a checkpoint, and what they began with."""
+        return self._door.read(self._history(config, channels), self._store)
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Returns what `get_delta_channel_history` does."""
+        return await self._door.aread(self._history(config, channels), self._store)
+
+    # Writing
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Stores a checkpoint, in one transaction; with `snapshots`, takes one of everything."""
+        self._write(self._put(config, checkpoint, metadata, new_versions))
+        if self.snapshots:
+            said = _said(checkpoint, metadata)
+            self._door.do(lambda agent: agent.snapshot(**said))
+        return _config(_given(config)["thread_id"], _ns(config), checkpoint["id"])
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Does what `put` does."""
+        await self._awrite(self._put(config, checkpoint, metadata, new_versions))
+        if self.snapshots:
+            said = _said(checkpoint, metadata)
+            await self._door.ado(lambda agent: agent.snapshot(**said))
+        return _config(_given(config)["thread_id"], _ns(config), checkpoint["id"])
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Stores what a task wrote, in one transaction; repeated, it changes nothing."""
+        if writes:
+            self._write(self._put_writes(config, writes, task_id, task_path))
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Does what `put_writes` does."""
+        if writes:
+            await self._awrite(self._put_writes(config, writes, task_id, task_path))
+
+    # Deleting, copying
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Deletes all checkpoints of a thread; snapshots keep what they hold."""
+        self._write(writing.delete_thread(self._thread(thread_id)))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Does what `delete_thread` does."""
+        await self._awrite(writing.delete_thread(self._thread(thread_id)))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Deletes the checkpoints that these runs have left, in all threads.
+
+        What is made of them goes as well: a `DeltaChannel` loses what they wrote.
+        """
+        self._write(self._delete_for_runs(run_ids))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Does what `delete_for_runs` does."""
+        await self._awrite(self._delete_for_runs(run_ids))
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copies all checkpoints of a thread, with their writes, to another one."""
+        source, target = self._thread(source_thread_id), self._thread(target_thread_id)
+        self._write(writing.copy_thread(source, target))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Does what `copy_thread` does."""
+        source, target = self._thread(source_thread_id), self._thread(target_thread_id)
+        await self._awrite(writing.copy_thread(source, target))
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Deletes all checkpoints but the latest, or with `delete` all of them.
+
+        What a `DeltaChannel` of the latest is made of stays.
+        """
+        self._write(self._prune(thread_ids, strategy))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Does what `prune` does."""
+        await self._awrite(self._prune(thread_ids, strategy))
+
+    # Going back
+
+    def find_snapshot(self, config: RunnableConfig) -> SnapshotInfo | None:
+        """Returns the newest snapshot that was taken with a checkpoint, or None."""
+        wanted = _named(config)
+        found = self._door.do(lambda _: self._door.world.timeline(trace_id=wanted, limit=1))
+        return found[0] if found else None
+
+    async def afind_snapshot(self, config: RunnableConfig) -> SnapshotInfo | None:
+        """Returns what `find_snapshot` does."""
+        wanted = _named(config)
+        found = await self._door.ado(lambda _: self._door.world.timeline(trace_id=wanted, limit=1))
+        return found[0] if found else None
+
+    def restore(self, config: RunnableConfig) -> Restored:
+        """Brings back everything as it was when a checkpoint was put: files, state, conversation.
+
+        The checkpoint is the newest of its thread then. Those that came later are on the timeline:
+        `restore` brings each of them back, `undo` all of them, and `at` shows them. Raises
+        `SnapshotNotFound` for a checkpoint without a snapshot.
+        """
+        snapshot = _there(self.find_snapshot(config), config)
+        return self._door.do(lambda agent: agent.restore(snapshot))
+
+    async def arestore(self, config: RunnableConfig) -> Restored:
+        """Does what `restore` does."""
+        snapshot = _there(await self.afind_snapshot(config), config)
+        return await self._door.ado(lambda agent: agent.restore(snapshot))
+
+    def at(self, snapshot: SnapshotInfo | str) -> "HoldfastSaver":
+        """Returns a saver that reads what a snapshot holds; nothing is put there."""
+        other = HoldfastSaver(self._door.agent, serde=self.serde)
+        other._start = self._start
+        other._store = self._door.world.at(snapshot).store
+        return other
+
+    def get_next_version(self, current: str | int | None, channel: None) -> str:  # noqa: ARG002 - LangGraph passes it
+        """Returns the version after one; no two that come after the same one are equal."""
+        number = int(str(current).partition(".")[0]) + 1 if current is not None else 1
+        return f"{number:032}.{random.random():016}"  # noqa: S311 - it is no secret
+
+    # Steps
+
+    def _write(self, steps: Steps[None]) -> None:
+        self._check_head()
+        self._door.write(steps)
+
+    async def _awrite(self, steps: Steps[None]) -> None:
+        self._check_head()
+        await self._door.awrite(steps)
+
+    def _check_head(self) -> None:
+        if self._store is not None:
+            raise InvalidValue("a snapshot is read and never changed")
+
+    def _thread(self, thread_id: object) -> str:
+        return f"{self._start}{thread_id}"
+
+    def _place(self, config: RunnableConfig) -> Place:
+        return place_of(self._thread(_given(config)["thread_id"]), _ns(config))
+
+    def _find(self, config: RunnableConfig) -> Steps[CheckpointTuple | None]:
+        place, checkpoint_id = self._place(config), _id(config)
+        if checkpoint_id is None:
+            stored = yield from reading.find_newest(place)
+        else:
+            stored = yield from reading.find(place, checkpoint_id)
+        if stored is None:
+            return None
+        large = stored.record.large.values()
+        values = yield from reading.large_values(place.thread, large, self._parts)
+        return self._tuple(Listed(place.thread, stored, values))
+
+    def _tuple(self, listed: Listed) -> CheckpointTuple:
+        thread, stored, values = listed
+        record, thread_id = stored.record, thread[len(self._start) :]
+        body: Any = records.values_of(self.serde, record)
+        for channel, each in record.large.items():
+            body["channel_values"][channel] = records.value_of(self.serde, each, values)
+            self._note(thread)
+        return CheckpointTuple(
+            _config(thread_id, stored.checkpoint_ns, stored.id),
+            body,
+            self.serde.loads_typed(record.metadata),
+            _config(thread_id, stored.checkpoint_ns, record.parent) if record.parent else None,
+            records.pending_writes(self.serde, stored.writes),
+        )
+
+    def _some(self, listing: Listing) -> Steps[Sequence[CheckpointTuple]]:
+        return [self._tuple(each) for each in (yield from listing.some())]
+
+    def _listing(
+        self,
+        config: RunnableConfig | None,
+        wanted: dict[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> Listing:
+        given: dict[str, Any] = {} if config is None else config.get("configurable", {})
+
+        def is_meant(stored: reading.Stored) -> bool:
+            metadata = self.serde.loads_typed(stored.record.metadata)
+            return all(metadata.get(key) == value for key, value in (wanted or {}).items())
+
+        return Listing(
+            Choice(
+                thread=self._thread(given["thread_id"]) if "thread_id" in given else None,
+                threads=self._start,
+                checkpoint_ns=given.get("checkpoint_ns"),
+                checkpoint_id=given.get("checkpoint_id") or None,
+                before=None if before is None else _id(before),
+                limit=limit,
+                is_meant=is_meant if wanted else None,
+                cache=self._parts,
+            )
+        )
+
+    def _history(
+        self, config: RunnableConfig, channels: Sequence[str]
+    ) -> Steps[dict[str, DeltaChannelHistory]]:
+        if not channels:
+            return {}
+        place = self._place(config)
+        given = yield from reading.history(self.serde, place, _id(config), channels)
+        found = dict[str, DeltaChannelHistory]()
+        for channel in channels:
+            found[channel] = {"writes": given.writes[channel][::-1]}
+            if channel in given.seeds:
+                found[channel]["seed"] = given.seeds[channel]
+        return found
+
+    def _put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> Steps[None]:
+        place, parent = self._place(config), _id(config)
+        told = get_checkpoint_metadata(config, metadata)
+        values = checkpoint["channel_values"]
+        unchanged = {
+            channel: version
+            for channel, version in checkpoint["channel_versions"].items()
+            if channel in values and channel not in new_versions
+        }
+
+        def pack(shared: Mapping[str, records.Large], there: Collection[str]) -> records.Packed:
+            return records.packed(
+                self.serde, checkpoint, told, parent=parent, shared=shared, there=there
+            )
+
+        looked_at = parent if place.thread in self._large else None
+        made = yield from writing.put(
+            place, checkpoint["id"], pack, parent=looked_at, unchanged=unchanged
+        )
+        if made.apart:
+            self._note(place.thread)
+            self._parts.keep(place.thread, made.parts())
+
+    def _put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str,
+    ) -> Steps[None]:
+        place, checkpoint_id = self._place(config), _named(config)
+        made = records.packed_writes(self.serde, writes, task_id, task_path)
+        yield from writing.put_writes(place, checkpoint_id, task_id, made)
+
+    def _delete_for_runs(self, run_ids: Sequence[str]) -> Steps[None]:
+        choose = writing.of_runs(self.serde, run_ids)
+        for thread in (yield from reading.threads(self._start)) if run_ids else ():
+            yield from writing.delete(thread, choose)
+
+    def _prune(self, thread_ids: Sequence[str], strategy: str) -> Steps[None]:
+        if isinstance(thread_ids, str):
+            raise InvalidValue("thread_ids are several: give a list")
+        if strategy not in STRATEGIES:
+            raise InvalidValue(f"strategy is one of {', '.join(STRATEGIES)}")
+        choose = writing.but_latest(self.serde)
+        for thread in map(self._thread, thread_ids):
+            if strategy == "delete":
+                yield from writing.delete_thread(thread)
+            else:
+                yield from writing.delete(thread, choose)
+
+    def _note(self, thread: str) -> None:
+        if len(self._large) >= MOST_NOTED:
+            self._large.clear()
+        self._large[thread] = None
+
+
+def _given(config: RunnableConfig) -> dict[str, Any]:
+    given: dict[str, Any] = config.get("configurable") or {}
+    if "thread_id" not in given:
+        raise InvalidValue("the config names no thread: it needs a thread_id")
+    return given
+
+
+def _ns(config: RunnableConfig) -> str:
+    return _given(config).get("checkpoint_ns") or ""
+
+
+def _id(config: RunnableConfig) -> str | None:
+    return (config.get("configurable") or {}).get("checkpoint_id") or None
+
+
+def _config(thread_id: object, checkpoint_ns: str, checkpoint_id: str) -> RunnableConfig:
+    return {
+        "configurable": {
+            "thread_id": thread_id,
+            "checkpoint_ns": checkpoint_ns,
+            "checkpoint_id": checkpoint_id,
+        }
+    }
+
+
+def _named(config: RunnableConfig) -> str:
+    checkpoint_id = _id(config)
+    if checkpoint_id is None:
+        raise InvalidValue("the config names no checkpoint: it needs a checkpoint_id")
+    return checkpoint_id
+
+
+def _said(checkpoint: Checkpoint, metadata: CheckpointMetadata) -> dict[str, str]:
+    """Returns what the snapshot of a checkpoint is called, and what it is found by."""
+    label = f"{metadata.get('source', 'checkpoint')!s:.60}, step {metadata.get('step', '?')!s:.20}"
+    return {"label": label, "reason": "a checkpoint of LangGraph", "trace_id": checkpoint["id"]}
+
+
+def _there(snapshot: SnapshotInfo | None, config: RunnableConfig) -> SnapshotInfo:
+    if snapshot is None:
+        raise SnapshotNotFound(_named(config))
+    return snapshot

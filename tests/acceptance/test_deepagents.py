@@ -1,0 +1,127 @@
+"""Files of deep agents in a namespace: what the tools of a model do, and what it cannot reach."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdfast
+from holdfast.testing.sandboxes import why_none
+from holdfast.testing.servers import Begin, Server, running_server
+
+deepagents = pytest.importorskip("holdfast.integrations.deepagents", reason="no deepagents here")
+
+pytestmark = pytest.mark.in_memory
+
+
+@pytest.fixture(scope="module")
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    with running_server(home, begin=at_once) as started:
+        yield started
+
+
+@pytest.fixture(params=["embedded", "http"])
+def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    if request.param == "http":
+        server: Server = request.getfixturevalue("server")
+        with holdfast.Client(server.api_key, url=server.url, namespace="deep") as client:
+            yield client
+        return
+    with holdfast.open(tmp_path / "vault") as vault:
+        yield vault.namespace("deep")
+
+
+def test_files_are_those_of_the_namespace(agent: Any) -> None:
+    backend = deepagents.HoldfastBackend(agent)
+    assert backend.write("/src/app/main.py", "one\ntwo two\nthree\n").path == "/src/app/main.py"
+    assert agent.files.read("src/app/main.py") == b"one\ntwo two\nthree\n"
+    assert [each.error for each in backend.upload_files([("/a.bin", b"\xff"), ("x", b"")])] == [
+        None,
+        "invalid_path",
+    ]
+    assert [(each["path"], each["is_dir"]) for each in backend.ls("/").entries] == [
+        ("/a.bin", False),
+        ("/src/", True),
+    ]
+    part = backend.read("/src/app/main.py", offset=1, limit=1)
+    assert (part.file_data["content"], part.next_offset) == ("two two\n", 2)
+    assert backend.read("/a.bin").file_data == {"content": "/w==", "encoding": "base64"}
+    assert backend.edit("/src/app/main.py", "two", "2").error is not None
+    assert backend.edit("/src/app/main.py", "two", "2", replace_all=True).occurrences == 2
+    assert backend.edit("/a.bin", "a", "b").error is not None
+    [match] = backend.grep("2 2", "/src").matches
+    assert match == {"path": "/src/app/main.py", "line": 2, "text": "2 2"}
+    assert backend.grep("2", glob="*.md").matches == []
+    assert len(backend.grep("e", glob="app/*.py", path="/src", max_count=1).matches) == 1
+    assert [each["path"] for each in backend.glob("*.{py,md}").matches] == ["/src/app/main.py"]
+    assert backend.glob("/*.py").matches == []
+    assert [each["path"] for each in backend.glob("*.py", "/src/app").matches] == [
+        "/src/app/main.py"
+    ]
+    answers = backend.download_files(["/a.bin", "/none", "/src"])
+    assert [(each.content, each.error) for each in answers] == [
+        (b"\xff", None),
+        (None, "file_not_found"),
+        (None, "is_directory"),
+    ]
+    before = agent.snapshot()
+    assert backend.delete("/src").error is None
+    assert backend.delete("/src").error is not None
+    assert asyncio.run(backend.als("/")).entries[0]["path"] == "/a.bin"
+    agent.restore(before)
+    assert backend.read("/src/app/main.py").error is None
+
+
+@pytest.mark.parametrize("path", ["/../x", "relative", "/a/../../x", "/\0", "", "/a//b"])
+def test_no_path_leads_out(tmp_path: Path, path: str) -> None:
+    with holdfast.open(tmp_path / "vault") as vault:
+        backend = deepagents.HoldfastBackend(vault.namespace("deep"))
+        assert backend.write(path, "x").error is not None
+        assert backend.read(path).error is not None
+        assert backend.download_files([path])[0].content is None
+        assert vault.namespace("deep").files.list() == []
+
+
+def test_an_edit_overwrites_nothing_that_was_not_seen(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "vault") as vault:
+        agent = vault.namespace("deep")
+        backend = deepagents.HoldfastBackend(agent)
+        agent.files.write("a", "one two")
+
+        class Quicker:
+            """Files to which somebody else is quicker, once."""
+
+            has_written = False
+
+            def __getattr__(self, name: str) -> Any:
+                return getattr(agent.files, name)
+
+            def read(self, path: str) -> bytes:
+                data = agent.files.read(path)
+                if not self.has_written:
+                    self.has_written = True
+                    agent.files.write(path, "one two three")
+                return data
+
+        backend.agent = type("Agent", (), {"files": Quicker()})()
+        assert backend.edit("/a", "one", "1").error is None
+        assert agent.files.read("a") == b"1 two three"
+
+
+def test_commands_run_where_the_files_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with holdfast.open(tmp_path / "off") as vault:
+        off = deepagents.HoldfastSandbox(vault.namespace("deep")).execute("true")
+        assert off.exit_code is None
+        assert off.output
+    if (reason := why_none()) is not None:
+        pytest.skip(reason)
+    monkeypatch.setenv("HOLDFAST_EXEC", "1")
+    with holdfast.open(tmp_path / "vault") as vault:
+        agent = vault.namespace("deep")
+        backend = deepagents.HoldfastSandbox(agent)
+        backend.write("/a.txt", "b\na\n")
+        done = backend.execute("sort a.txt | tee b.txt; echo oh >&2; exit 3", timeout=20)
+        assert (done.output, done.exit_code) == ("a\nb\noh\n", 3)
+        assert agent.files.read("b.txt") == b"a\nb\n"

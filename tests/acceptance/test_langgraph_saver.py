@@ -1,0 +1,553 @@
+"""LangGraph's checkpoints in a namespace: what its makers ask of a saver, and what they do not.
+
+The suite of the makers calls what is awaited alone, and has nothing about delta channels, about
+two who write at once, or about names that mean harm.
+"""
+
+import asyncio
+import copy
+import threading
+from collections.abc import AsyncIterator, Iterator
+from itertools import chain, count
+from pathlib import Path
+from random import Random
+from typing import Annotated, Any, TypedDict
+
+import msgspec
+import pytest
+import zstandard
+from langgraph.channels import DeltaChannel
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
+from langgraph.graph import END, START, StateGraph
+from msgspec.structs import replace
+
+import holdfast
+from holdfast.errors import Damaged, InvalidValue, SnapshotNotFound
+from holdfast.integrations.langgraph import HoldfastSaver
+from holdfast.integrations.langgraph import writing as saver_writing
+from holdfast.integrations.langgraph.caching import Parts
+from holdfast.integrations.langgraph.records import Large, decode_checkpoint
+from holdfast.testing.servers import Begin, Server, running_server
+
+pytestmark = pytest.mark.in_memory
+
+_NUMBERS = count(1)
+TESTS_OF_THE_SUITE = 81
+LARGE = "".join(Random(7).choices("abcdefghijklmnopqrstuvwxyz0123456789", k=50_000))
+"""Takes more than 12 KiB, compressed as well."""
+
+
+@pytest.fixture(scope="module")
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    with running_server(home, begin=at_once) as started:
+        yield started
+
+
+def opened(request: pytest.FixtureRequest, kind: str, folder: Path) -> Iterator[Any]:
+    """Yields an agent behind one of the doors."""
+    name = f"agent-{next(_NUMBERS)}"
+    if kind in ("sqlite", "postgres"):
+        url = request.getfixturevalue("postgres_url") if kind == "postgres" else None
+        with holdfast.open(url or folder / "vault", objects=folder / "packs") as vault:
+            yield vault.namespace(name)
+        return
+    server: Server = request.getfixturevalue("server")
+    of = holdfast.Client if kind == "http" else holdfast.AsyncClient
+    client: Any = of(server.api_key, url=server.url, namespace=name)
+    yield client
+    if kind == "http":
+        client.close()
+
+
+POSTGRES = pytest.param("postgres", marks=pytest.mark.postgres)
+
+
+@pytest.fixture(params=["sqlite", POSTGRES, "http", "awaited"])
+def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    yield from opened(request, request.param, tmp_path)
+
+
+@pytest.fixture(params=["sqlite", POSTGRES, "http"])
+def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    yield from opened(request, request.param, tmp_path)
+
+
+@pytest.fixture
+def near(tmp_path: Path) -> Iterator[holdfast.Namespace]:
+    with holdfast.open(tmp_path / "vault") as vault:
+        yield vault.namespace("alice")
+
+
+def config_of(thread: object, checkpoint_id: str | None = None, ns: str = "") -> Any:
+    named: dict[str, Any] = {"thread_id": thread, "checkpoint_ns": ns}
+    return {"configurable": named | ({"checkpoint_id": checkpoint_id} if checkpoint_id else {})}
+
+
+def put(
+    saver: HoldfastSaver,
+    thread: object,
+    values: dict[str, Any],
+    *,
+    parent: Any = None,
+    versions: dict[str, Any] | None = None,
+    new: dict[str, Any] | None = None,
+    **metadata: Any,
+) -> Any:
+    checkpoint: Any = empty_checkpoint()
+    checkpoint["channel_values"] = values
+    checkpoint["channel_versions"] = versions or dict.fromkeys(values, "1")
+    config = parent or config_of(thread)
+    told: Any = {"source": "loop", "step": 0, **metadata}
+    changed = checkpoint["channel_versions"] if new is None else new
+    return saver.put(config, checkpoint, told, changed)
+
+
+def values_of(saver: HoldfastSaver, config: Any) -> Any:
+    saver._parts = Parts()  # What is stored counts, not what is in memory.
+    found = saver.get_tuple(config)
+    return None if found is None else found.checkpoint["channel_values"]
+
+
+def keys_of(agent: Any, thread: str) -> list[str]:
+    return agent.store.keys(f"langgraph/{thread}")
+
+
+# What its makers ask.
+
+
+def test_the_suite_of_its_makers_passes(anywhere: Any) -> None:
+    @checkpointer_test(name=f"holdfast {next(_NUMBERS)}")
+    async def factory() -> AsyncIterator[HoldfastSaver]:
+        yield HoldfastSaver(anywhere, snapshots=isinstance(anywhere, holdfast.Client))
+
+    async def run() -> Any:
+        report = await validate(factory)
+        if isinstance(anywhere, holdfast.AsyncClient):
+            await anywhere.close()
+        return report
+
+    results = asyncio.run(run()).results.values()
+    assert [line for each in results for line in each.failures] == []
+    assert sum(each.tests_passed for each in results) == TESTS_OF_THE_SUITE
+
+
+# The same without awaiting.
+
+
+def test_what_is_put_is_there_with_its_writes(agent: Any) -> None:
+    saver = HoldfastSaver(agent)
+    values = {"a": [1, {2}, b"\0"], "short": "s", "none": None, "large": [LARGE]}
+    values["pressed"] = ["x" * 50_000]
+    first = put(saver, 7, values, run_id="r1")
+    saver.put_writes(first, [("a", 1), ("b", LARGE)], "task", "path")
+    found = saver.get_tuple(config_of(7))
+    assert found is not None
+    assert found.checkpoint["channel_values"] == values
+    assert found.metadata["run_id"] == "r1"
+    assert found.pending_writes == [("task", "a", 1), ("task", "b", LARGE)]
+    assert found.parent_config is None
+    second = put(saver, 7, {"a": 2}, parent=first)
+    assert [each.config["configurable"]["checkpoint_id"] for each in saver.list(None)] == [
+        each["configurable"]["checkpoint_id"] for each in (second, first)
+    ]
+    saver.copy_thread("7", "8")
+    assert values_of(saver, config_of(8, first["configurable"]["checkpoint_id"])) == values
+    saver.delete_for_runs(["r1"])
+    assert values_of(saver, first) is None
+    assert values_of(saver, config_of(7)) == {"a": 2}
+    assert not [key for key in keys_of(agent, "7") if key.startswith("v ")]
+    saver.delete_thread("7")
+    assert keys_of(agent, "7") == []
+    assert values_of(saver, config_of(8)) == {"a": 2}
+
+
+def test_writes_are_put_once_and_special_ones_replaced(agent: Any) -> None:
+    saver = HoldfastSaver(agent)
+    at = put(saver, "t", {})
+    saver.put_writes(at, [("a", "first")], "task")
+    saver.put_writes(at, [("a", "second"), ("b", "added")], "task")
+    saver.put_writes(at, [(INTERRUPT, 1)], "task")
+    saver.put_writes(at, [(INTERRUPT, 2), ("a", "third"), (ERROR, "e")], "task")
+    found = saver.get_tuple(at)
+    assert found is not None
+    assert found.pending_writes == [
+        ("task", INTERRUPT, 2),
+        ("task", ERROR, "e"),
+        ("task", "a", "first"),
+        ("task", "b", "added"),
+    ]
+
+
+def test_many_checkpoints_are_listed_newest_first_and_few_are_read(near: Any) -> None:
+    saver = HoldfastSaver(near)
+    at = None
+    for step in range(60):
+        at = put(saver, "t", {"step": [step]}, parent=at, step=step)
+        saver.put_writes(at, [("a", step)], "task")
+        put(saver, "t", {"inner": step}, parent=config_of("t", ns="inner"), step=step)
+    listed = list(saver.list(config_of("t")))
+    assert [each.metadata["step"] for each in listed] == [*range(59, -1, -1)]
+    assert [each.pending_writes[0][2] for each in listed] == [*range(59, -1, -1)]
+    before = listed[20].config
+    found = [*saver.list(config_of("t"), before=before, limit=7, filter={"source": "loop"})]
+    assert [each.metadata["step"] for each in found] == [*range(38, 31, -1)]
+    every = [*saver.list({"configurable": {"thread_id": "t"}})]
+    ids = [each.config["configurable"]["checkpoint_id"] for each in every]
+    assert ids == sorted(ids, reverse=True)
+    assert len(ids) == 120
+    assert [*saver.list(config_of("t"), limit=0)] == []
+
+
+# Values that are large.
+
+
+def test_a_large_value_is_put_once_for_all_that_have_it(agent: Any) -> None:
+    saver = HoldfastSaver(agent)
+    versions, at = {"big": "1", "n": "1"}, None
+    for step in range(4):
+        versions["n"] = str(step)
+        values = {"big": [LARGE], "n": step}
+        new = {"n": versions["n"]} if at else versions
+        at = put(saver, "t", values, parent=at, versions=dict(versions), new=new)
+    assert len([key for key in keys_of(agent, "t") if key.startswith("v ")]) == 1
+    assert values_of(saver, at) == {"big": [LARGE], "n": 3}
+    saver.prune(["t"])
+    assert values_of(saver, config_of("t")) == {"big": [LARGE], "n": 3}
+    assert len(keys_of(agent, "t")) == 2
+
+
+def test_of_a_list_that_grows_only_its_end_is_put(agent: Any) -> None:
+    saver = HoldfastSaver(agent)
+    items = [{"id": number, "text": f"message {number} " * 20} for number in range(200)]
+    at, versions = None, list[dict[str, Any]]()
+    for step in range(3):
+        versions.append({"items": items[: 198 + step], "ids": [*range(200)]})
+        new = {"items": str(step), "ids": str(step)}
+        at = put(saver, "t", versions[-1], parent=at, versions=new)
+    # Six segments of 32 items, and three ends.
+    assert len([key for key in keys_of(agent, "t") if key.startswith("v ")]) == 6 + 3
+    assert [each.checkpoint["channel_values"] for each in saver.list(None)] == versions[::-1]
+    other = HoldfastSaver(agent)
+    items[0] = {"id": "changed"}
+    put(other, "t", {"items": items}, parent=at, versions={"items": "4"})
+    saver.prune(["t"])
+    assert values_of(other, config_of("t")) == {"items": items}
+    assert len(keys_of(agent, "t")) == 7 + 1
+
+
+def test_what_is_in_memory_is_bounded_and_of_one_thread() -> None:
+    parts = Parts(most_bytes=10)
+    parts.keep("t", [("a", b"1234"), ("b", b"1234"), ("huge", bytes(11))])
+    assert parts.find("t", ["a", "huge"]) == {"a": b"1234"}
+    parts.keep("t", [("c", b"1234")])
+    assert parts.find("t", "abc") == {"a": b"1234", "c": b"1234"}
+    assert parts.find("u", "abc") == {}
+
+
+def test_a_run_whose_parent_was_pruned_loses_nothing(near: Any) -> None:
+    saver = HoldfastSaver(near)
+    first = put(saver, "t", {"big": [LARGE]})
+    put(saver, "t", {"other": 1}, parent=first)
+    saver.prune(["t"])
+    again = put(saver, "t", {"big": [LARGE]}, parent=first, new={})
+    assert values_of(saver, again) == {"big": [LARGE]}
+
+
+def test_who_puts_while_somebody_prunes_keeps_its_values(
+    near: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    saver = HoldfastSaver(near)
+    first = put(saver, "t", {"big": [LARGE]})
+    put(saver, "t", {"other": 1}, parent=first)
+    choose, put_meanwhile = saver_writing.but_latest, list[Any]()
+
+    def slowly(serde: Any) -> Any:
+        chosen = choose(serde)
+
+        def chooses(found: Any) -> Any:
+            gone = chosen(found)
+            if len(put_meanwhile) < 2:  # Once before the sign hangs, once while it does.
+                put_meanwhile.append(put(saver, "t", {"big": [LARGE]}, parent=first, new={}))
+            return gone
+
+        return chooses
+
+    monkeypatch.setattr(saver_writing, "but_latest", slowly)
+    saver.prune(["t"])
+    assert values_of(saver, put_meanwhile[-1]) == {"big": [LARGE]}
+    assert "pruning" not in keys_of(near, "t")
+
+
+def test_a_prune_that_died_is_in_nobodys_way(near: Any) -> None:
+    saver = HoldfastSaver(near)
+    first = put(saver, "t", {"big": [LARGE]})
+    near.store.set("langgraph/t", "pruning", "by somebody who died")
+    second = put(saver, "t", {"big": [LARGE, 2]}, parent=first)
+    assert values_of(saver, second) == {"big": [LARGE, 2]}
+    near.store.set("langgraph/t", "pruning", "by somebody who died")
+    saver.prune(["t"])
+    assert len(keys_of(near, "t")) == 2
+
+
+def test_two_who_write_for_one_task_lose_nothing(near: Any) -> None:
+    savers = [HoldfastSaver(near), HoldfastSaver(near)]
+    at = put(savers[0], "t", {})
+    failures = list[Exception]()
+
+    def work(number: int) -> None:
+        try:
+            for task in range(10):
+                some = [(f"c{each}", number) for each in range(1 + number)]
+                savers[number].put_writes(at, some, f"task {task}")
+        except Exception as exc:  # noqa: BLE001 - told below
+            failures.append(exc)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(2)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    assert failures == []
+    found = savers[0].get_tuple(at)
+    assert found is not None
+    assert found.pending_writes is not None
+    assert sorted({(task, channel) for task, channel, _ in found.pending_writes}) == sorted(
+        (f"task {task}", f"c{each}") for task in range(10) for each in range(2)
+    )
+    assert len(found.pending_writes) == 20
+
+
+# Names that mean harm.
+
+HOSTILE = ["", " ", "a b", "a", "a ", "c  x", "%20", "%", "\0", "ü/../..", "w", "!", "\U0010ffff"]
+
+
+def test_no_name_reaches_into_anothers_place(near: Any) -> None:
+    saver = HoldfastSaver(near)
+    wanted = dict[tuple[str, str], Any]()
+    for thread in HOSTILE:
+        for ns in HOSTILE:
+            at = config_of(thread, ns=ns)
+            wanted[thread, ns] = put(saver, thread, {"v": [thread, ns]}, parent=at)
+            saver.put_writes(wanted[thread, ns], [(thread, ns)], ns)
+    for (thread, ns), at in wanted.items():
+        for config in (at, config_of(thread, ns=ns)):
+            found = saver.get_tuple(config)
+            assert found is not None
+            assert found.checkpoint["channel_values"] == {"v": [thread, ns]}
+            assert found.pending_writes == [(ns, thread, ns)]
+        assert len(list(saver.list(config_of(thread, ns=ns)))) == 1
+    saver.delete_thread("a")
+    left = {each.config["configurable"]["thread_id"] for each in saver.list(None)}
+    assert left == {*HOSTILE} - {"a"}
+    with pytest.raises(InvalidValue):
+        put(saver, "\ud800", {})
+
+
+def test_what_is_no_checkpoint_is_called_damage(near: Any) -> None:
+    saver = HoldfastSaver(near)
+    at = put(saver, "t", {"a": [1]})
+    [key] = keys_of(near, "t")
+    record = decode_checkpoint(near.store.raw.get("langgraph/t", key))
+    bomb = zstandard.compress(bytes(1 << 20))
+    for pressed in (bomb, b"none"):
+        other = replace(record, pressed={"p": ("bytes", pressed)})
+        near.store.put("langgraph/t", key, msgspec.msgpack.encode(other))
+        with pytest.raises(Damaged):
+            saver.get_tuple(at)
+    apart = Large("1", False, [])
+    others = [replace(record, format=2), replace(record, large={"l": apart})]
+    others = [*map(msgspec.msgpack.encode, others), holdfast.dumps("something else")]
+    for other in others:
+        near.store.put("langgraph/t", key, other)
+        with pytest.raises(Damaged):
+            saver.get_tuple(at)
+    put(saver, "t", {"big": [LARGE]})
+    [large] = [key for key in keys_of(near, "t") if key.startswith("v ")]
+    near.store.delete("langgraph/t", large)
+    with pytest.raises(Damaged):
+        HoldfastSaver(near).get_tuple(config_of("t"))
+
+
+def test_a_walk_in_circles_ends(near: Any) -> None:
+    saver = HoldfastSaver(near)
+    checkpoint: Any = empty_checkpoint()
+    own = config_of("t", checkpoint["id"])
+    saver.put(own, checkpoint, {"counters_since_delta_snapshot": {"d": (1, 1)}}, {})
+    assert saver.get_delta_channel_history(config=own, channels=["d"]) == {"d": {"writes": []}}
+    saver.prune(["t"])
+    assert values_of(saver, own) == {}
+
+
+# Graphs.
+
+
+class State(TypedDict):
+    items: Annotated[list[Any], DeltaChannel(lambda old, new: [*chain(old, *new)])]
+    last: int
+
+
+def grown(saver: Any, thread: str, steps: int) -> Any:
+    """Runs a graph whose list is made of its history."""
+    builder = StateGraph(State)
+    builder.add_node("add", lambda state: {"items": [len(state["items"])], "last": 1})
+    builder.add_edge(START, "add")
+    builder.add_edge("add", END)
+    graph = builder.compile(checkpointer=saver)
+    for step in range(steps):
+        graph.invoke({"items": [f"in {step}"]}, config_of(thread))
+    return graph
+
+
+def items_of(graph: Any, thread: str) -> list[Any]:
+    return graph.get_state(config_of(thread)).values["items"]
+
+
+def test_a_channel_made_of_its_history_outlives_a_prune(agent: Any) -> None:
+    saver = HoldfastSaver(agent)
+    graph = grown(saver, "t", 6)
+    wanted = items_of(graph, "t")
+    assert len(wanted) == 12
+    saver.copy_thread("t", "copy")
+    saver.prune(["t"])
+    assert items_of(graph, "t") == wanted
+    assert items_of(graph, "copy") == wanted
+    graph.invoke({"items": ["more"]}, config_of("t"))
+    assert items_of(graph, "t") == [*wanted, "more", 13]
+    past = [each.values.get("items") for each in graph.get_state_history(config_of("copy"))]
+    assert past[0] == wanted
+    assert min(map(len, filter(None, past))) == 1
+
+
+def test_its_history_is_what_others_make_of_it(near: Any) -> None:
+    from langgraph.checkpoint.memory import InMemorySaver  # noqa: PLC0415 - a peer of one test
+
+    peer, ours = InMemorySaver(), HoldfastSaver(near)
+    for saver in (peer, ours):
+        graph = grown(saver, "t", 3)
+        middle = [*graph.get_state_history(config_of("t"))][4]
+        graph.update_state(middle.config, {"items": ["forked"]})
+        graph.invoke({"items": ["then"]}, config_of("t"))
+
+    def seen(saver: Any) -> Any:
+        config = config_of("t")
+        found = saver.get_delta_channel_history(config=config, channels=["items", "nothing"])
+        return {
+            name: ([write[2] for write in each["writes"]], "seed" in each)
+            for name, each in found.items()
+        }
+
+    assert seen(ours) == seen(peer)
+
+
+def test_what_is_pruned_of_a_thread_with_a_value_is_all_but_the_latest(near: Any) -> None:
+    saver = HoldfastSaver(near)
+    builder = StateGraph(dict)
+    builder.add_node("n", lambda state: {"n": state.get("n", 0) + 1})
+    builder.add_edge(START, "n")
+    graph = builder.compile(checkpointer=saver)
+    for _ in range(3):
+        graph.invoke({}, config_of("t"))
+    saver.prune(["t"])
+    assert len(list(saver.list(config_of("t")))) == 1
+    with pytest.raises(InvalidValue):
+        saver.prune("t")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidValue):
+        saver.prune(["t"], strategy="some")
+
+
+def test_a_copy_of_a_saver_with_other_rules_is_the_same_saver(near: Any) -> None:
+    saver = HoldfastSaver(near)
+    at = put(copy.copy(saver), "t", {"a": [1]})
+    assert values_of(saver.with_allowlist([("collections", "OrderedDict")]), at) == {"a": [1]}
+
+
+# Going back.
+
+
+def test_a_restore_takes_files_state_and_conversation_back(agent: Any) -> None:
+    saver = HoldfastSaver(agent, snapshots=True)
+    agent.files.write("report/a.md", "a month of work")
+    first = put(saver, "t", {"messages": ["hello"]}, step=1)
+    agent.store.set("notes", "mood", "good")
+    agent.files.delete("report/a.md")
+    second = put(saver, "t", {"messages": ["hello", "deleted it"]}, parent=first, step=2)
+
+    assert saver.restore(first).verified
+    assert agent.files.read("report/a.md") == b"a month of work"
+    assert agent.store.get("notes", "mood") is None
+    assert values_of(saver, config_of("t")) == {"messages": ["hello"]}
+    assert values_of(saver, second) is None
+    # What came later is on the timeline.
+    later = saver.find_snapshot(second)
+    assert later is not None
+    assert values_of(saver.at(later), config_of("t")) == {"messages": ["hello", "deleted it"]}
+    with pytest.raises(InvalidValue):
+        put(saver.at(later), "t", {})
+    agent.undo()
+    assert values_of(saver, second) == {"messages": ["hello", "deleted it"]}
+    saver.restore(first)
+    saver.restore(second)
+    assert values_of(saver, config_of("t")) == {"messages": ["hello", "deleted it"]}
+    with pytest.raises(SnapshotNotFound):
+        saver.restore(config_of("t", "1f000000-0000-0000-0000-000000000000"))
+    with pytest.raises(InvalidValue):
+        saver.restore(config_of("t"))
+
+
+def test_a_directory_goes_back_with_its_graph(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "a.txt").write_text("kept")
+    with holdfast.open(tmp_path / "vault") as vault:
+        workspace = vault.workspace(folder)
+        saver = HoldfastSaver(workspace, snapshots=True)
+        first = put(saver, "t", {"messages": ["hello"]})
+        (folder / "a.txt").unlink()
+        put(saver, "t", {"messages": ["gone"]}, parent=first)
+        saver.restore(first)
+        assert (folder / "a.txt").read_text() == "kept"
+        assert values_of(saver, config_of("t")) == {"messages": ["hello"]}
+
+
+def test_a_step_is_a_request_for_each_call(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    with holdfast.Client(server.api_key, url=server.url, namespace="steps") as client:
+        saver, sent, send = HoldfastSaver(client), list[str](), client.sender.send
+
+        def counting(call: Any) -> Any:
+            sent.append(call.path)
+            return send(call)
+
+        monkeypatch.setattr(client.sender, "send", counting)
+        for values in ({"a": [1]}, {"big": [LARGE]}):
+            at = put(saver, "t", values)
+            saver.put_writes(at, [("a", 1)], "task")
+            found = saver.get_tuple(config_of("t"))
+            assert found is not None
+            assert found.checkpoint["channel_values"] == values
+            assert found.pending_writes == [("task", "a", 1)]
+        assert len(sent) == 6
+
+
+def test_over_an_awaited_client_only_what_is_awaited_works(server: Server) -> None:
+    async def run() -> None:
+        async with holdfast.AsyncClient(
+            server.api_key, url=server.url, namespace="awaited"
+        ) as client:
+            saver = HoldfastSaver(client, snapshots=True)
+            with pytest.raises(InvalidValue):
+                saver.get_tuple(config_of("t"))
+            checkpoint: Any = empty_checkpoint()
+            at = await saver.aput(config_of("t"), checkpoint, {"step": 1}, {})
+            await client.files.write("a", "b")
+            await saver.arestore(at)
+            assert await client.files.list() == []
+            graph = await asyncio.to_thread(grown, None, "t", 0)
+            graph.checkpointer = saver
+            await graph.ainvoke({"items": ["x"]}, config_of("g"))
+            state = await graph.aget_state(config_of("g"))
+            assert state.values["items"] == ["x", 1]
+
+    asyncio.run(run())

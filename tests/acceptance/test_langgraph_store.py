@@ -1,0 +1,181 @@
+"""LangGraph's long-term memory in a namespace: items, filters, meaning, time, and snapshots."""
+
+import asyncio
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp, SearchOp
+
+import holdfast
+from holdfast.errors import Damaged, InvalidValue
+from holdfast.integrations.langgraph import HoldfastStore
+from holdfast.integrations.langgraph import store as store_module
+from holdfast.testing.servers import Begin, Server, running_server
+
+pytestmark = pytest.mark.in_memory
+
+_NUMBERS = count(1)
+COLOURS = ("red", "green", "blue")
+
+
+@pytest.fixture(scope="module")
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    with running_server(home, begin=at_once) as started:
+        yield started
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres), "http"])
+def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
+    if request.param == "http":
+        server: Server = request.getfixturevalue("server")
+        name = f"agent-{next(_NUMBERS)}"
+        with holdfast.Client(server.api_key, url=server.url, namespace=name) as client:
+            yield client
+        return
+    where = (
+        tmp_path / "vault" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    )
+    with holdfast.open(where, objects=tmp_path / "packs") as vault:
+        yield vault.namespace("alice")
+
+
+@pytest.fixture
+def near(tmp_path: Path) -> Iterator[holdfast.Namespace]:
+    with holdfast.open(tmp_path / "vault") as vault:
+        yield vault.namespace("alice")
+
+
+def embed(texts: list[str]) -> list[list[float]]:
+    """Says how often each of three colours is named."""
+    return [[float(text.count(colour)) for colour in COLOURS] for text in texts]
+
+
+def test_items_are_put_found_and_taken_back(agent: Any) -> None:
+    store = HoldfastStore(agent)
+    store.put(("users", "ann"), "likes", {"food": "rice", "n": 1})
+    before = agent.snapshot()
+    first = store.get(("users", "ann"), "likes")
+    assert first is not None
+    store.put(("users", "ann"), "likes", {"food": "soup", "n": 2})
+    store.put(("users", "anna"), "likes", {"food": "figs"})
+    second = store.get(("users", "ann"), "likes")
+    assert second is not None
+    assert second.value == {"food": "soup", "n": 2}
+    assert second.created_at == first.created_at
+    assert second.updated_at > first.updated_at
+    assert second.namespace == ("users", "ann")
+    assert [each.value["food"] for each in store.search(("users", "ann"))] == ["soup"]
+    assert [each.value["food"] for each in store.search(("users",))] == ["figs", "soup"]
+    assert store.search(("user",)) == []
+    store.delete(("users", "anna"), "likes")
+    assert store.get(("users", "anna"), "likes") is None
+    agent.restore(before)
+    again = store.get(("users", "ann"), "likes")
+    assert again is not None
+    assert again.value == {"food": "rice", "n": 1}
+
+
+def test_filters_limits_and_namespaces(near: Any) -> None:
+    store = HoldfastStore(near)
+    for number in range(6):
+        told = {"n": number, "kind": {"even": not number % 2}, "tags": ["a", number], "text": "x"}
+        store.put(("a", str(number % 2), "c"), f"k{number}", told)
+
+    def found(**wanted: Any) -> list[int]:
+        return sorted(each.value["n"] for each in store.search(("a",), filter=wanted))
+
+    assert found(n={"$gte": 2, "$lt": 4}) == [2, 3]
+    assert found(kind={"even": True}) == [0, 2, 4]
+    assert found(n={"$ne": 0}, tags=["a", 3]) == [3]
+    assert found(missing=None) == []
+    assert found(text={"$gt": 1}) == []
+    with pytest.raises(InvalidValue):
+        found(n={"$near": 1})
+    newest = store.search(("a",), limit=2, offset=1)
+    assert [each.value["n"] for each in newest] == [4, 3]
+    assert store.list_namespaces() == [("a", "0", "c"), ("a", "1", "c")]
+    assert store.list_namespaces(max_depth=1) == [("a",)]
+    assert store.list_namespaces(suffix=("1", "*")) == [("a", "1", "c")]
+    assert store.list_namespaces(prefix=("b",)) == []
+
+
+def test_items_are_found_by_their_meaning(agent: Any) -> None:
+    store = HoldfastStore(agent, index={"dims": 3, "embed": embed, "fields": ["text", "more[*]"]})
+    store.put(("docs",), "r", {"text": "red red", "more": ["blue"]})
+    store.put(("docs",), "g", {"text": "green"})
+    store.put(("docs",), "unseen", {"text": "red"}, index=False)
+    found = store.search(("docs",), query="red")
+    assert [(each.key, each.score) for each in found] == [("r", 1.0), ("g", 0.0), ("unseen", None)]
+    assert store.search(("docs",), query="blue", limit=1)[0].key == "r"
+    store.put(("docs",), "r", {"text": "green"})
+    assert store.search(("docs",), query="blue", limit=1)[0].score == 0.0
+    store.delete(("docs",), "r")
+    assert agent.store.keys("langgraph-store.vectors/docs") == ["g"]
+    with pytest.raises(InvalidValue):
+        HoldfastStore(agent, index={"dims": 4, "embed": embed}).put(("docs",), "r", {"text": "a"})
+
+
+def test_items_expire(near: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = HoldfastStore(near, ttl={"default_ttl": 10, "refresh_on_read": True})
+
+    class Later(datetime):
+        minutes = 0
+
+        @classmethod
+        def now(cls, tz: Any = None) -> datetime:
+            return datetime.now(tz) + timedelta(minutes=cls.minutes)
+
+    monkeypatch.setattr(store_module, "datetime", Later)
+    store.put(("n",), "short", {"a": 1})
+    store.put(("n",), "read", {"a": 2})
+    store.put(("n",), "ever", {"a": 3}, ttl=None)
+    Later.minutes = 8
+    assert store.get(("n",), "read") is not None
+    Later.minutes = 12
+    assert store.get(("n",), "short") is None
+    assert {each.key for each in store.search(("n",), refresh_ttl=False)} == {"read", "ever"}
+    assert store.sweep_ttl() == 1
+    assert near.store.keys("langgraph-store/n") == ["ever", "read"]
+
+
+def test_a_batch_reads_what_was_there_before_it(near: Any) -> None:
+    store = HoldfastStore(near)
+    ops = [PutOp(("n",), "k", {"a": 1}), GetOp(("n",), "k"), PutOp(("n",), "k", {"a": 2})]
+    assert store.batch(ops) == [None, None, None]
+    [item] = store.batch([GetOp(("n",), "k")])
+    assert getattr(item, "value", None) == {"a": 2}
+
+
+def test_no_namespace_reaches_into_another(near: Any) -> None:
+    store = HoldfastStore(near)
+    for op in (PutOp(("a.b",), "k", {}), GetOp(("",), "k"), SearchOp(("\0",))):
+        with pytest.raises(InvalidNamespaceError):
+            store.batch([op])
+    near.store.set("langgraph-store/n", "k", "put by somebody else")
+    with pytest.raises(Damaged):
+        store.get(("n",), "k")
+
+
+def test_it_is_awaited_over_any_door(near: Any, server: Server) -> None:
+    async def run(agent: Any) -> None:
+        store = HoldfastStore(agent, index={"dims": 3, "embed": embed})
+        await store.aput(("n",), "k", {"text": "red"})
+        found = await store.asearch(("n",), query="red")
+        assert [(each.key, each.score) for each in found] == [("k", 1.0)]
+        item = await store.aget(("n",), "k")
+        assert item is not None
+        assert item.updated_at.tzinfo == UTC
+        assert await store.asweep_ttl() == 0
+
+    async def both() -> None:
+        await run(near)
+        async with holdfast.AsyncClient(server.api_key, url=server.url, namespace="aw") as client:
+            await run(client)
+            with pytest.raises(InvalidValue):
+                HoldfastStore(client).get(("n",), "k")
+
+    asyncio.run(both())
