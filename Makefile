@@ -13,10 +13,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test quick check bench bench-peers mutants docs picture screens format clean
+.PHONY: help run demo test quick check bench bench-peers openai-agents mutants docs picture screens format clean
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 run: $(VENV)/.ready ## Set up and run the server, on 127.0.0.1:7433; ARGS are options of `holdfast serve`
 	@exec $(BIN)/holdfast serve $(ARGS)
@@ -55,6 +55,9 @@ bench-peers: ## Install what bench/bench_workspace.py compares with: restic, bor
 	    echo "Installing needs root: sudo make bench-peers" >&2; exit 1; }
 	apt-get update -qq
 	apt-get install -y $(PEERS)
+
+openai-agents: $(VENV)/.ready-dev ## Download the OpenAI Agents SDK's own tests of sessions, and run them against ours
+	$(PY) bench/openai_agents_tests.py $(ARGS)
 
 docs: $(VENV)/.ready-dev ## Build the documentation into build/site; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

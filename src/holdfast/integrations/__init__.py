@@ -1,0 +1,1 @@
+"""Holdfast inside the frameworks that agents are built with."""
