@@ -53,10 +53,12 @@ async def play(folder: Path, rounds: int) -> Times:
         names = list(sessions)
         for name in names[number % 3 :] + names[: number % 3]:
             session = sessions[name]
+            await session.get_items(LAST)  # What the other one did has cooled the caches.
             calls: dict[str, Callable[[], Awaitable[Any]]] = {
                 f"last {LAST} of {ITEMS}": lambda s=session: s.get_items(LAST),
-                f"all {ITEMS}": session.get_items,
                 "add two": lambda s=session: s.add_items(items[:2]),
+                f"last {LAST}, just added to": lambda s=session: s.get_items(LAST),
+                f"all {ITEMS}": session.get_items,
                 "pop": session.pop_item,
             }
             for what, call in calls.items():

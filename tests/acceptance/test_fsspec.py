@@ -1,6 +1,7 @@
 """The file system that fsspec finds: fsspec's own suite at both doors, and our own promises."""
 
 import errno
+import os
 import pickle
 import threading
 from collections.abc import Callable, Iterator
@@ -23,16 +24,32 @@ NUMBERS = count(1)
 Make = Callable[..., HoldfastFileSystem]
 
 
-@pytest.fixture(scope="module", params=["vault", "server"])
+DOORS = ["vault", "server"]
+SUITE_DOORS = DOORS if os.environ.get("HOLDFAST_TEST_EVERY_DOOR") else DOORS[:1]
+"""Where all of fsspec's own tests are run: over HTTP by `make fsspec`, as they are long there."""
+
+
+@pytest.fixture(scope="module", params=DOORS)
 def make(request: pytest.FixtureRequest, home: Path) -> Iterator[Make]:
     """Returns file systems of one place; `at` and so on are options."""
+    yield maker(request, home)
+    HoldfastFileSystem.clear_instance_cache()
+
+
+@pytest.fixture(scope="module", params=SUITE_DOORS)
+def suite(request: pytest.FixtureRequest, home: Path) -> Iterator[Make]:
+    """Returns the same, for long suites."""
+    yield maker(request, home)
+    HoldfastFileSystem.clear_instance_cache()
+
+
+def maker(request: pytest.FixtureRequest, home: Path) -> Make:
     if request.param == "vault":
         options = {"vault": str(home / "vault")}
     else:
         server: Server = request.getfixturevalue("server")
         options = {"url": server.url, "api_key": server.api_key}
-    yield lambda **more: fsspec.filesystem("holdfast", **options, **more)
-    HoldfastFileSystem.clear_instance_cache()
+    return lambda **more: fsspec.filesystem("holdfast", **options, **more)
 
 
 @pytest.fixture
@@ -54,8 +71,8 @@ class Own(abstract.AbstractFixtures):
     """What fsspec's suite is given."""
 
     @pytest.fixture
-    def fs(self, make: Make) -> HoldfastFileSystem:
-        return make()
+    def fs(self, suite: Make) -> HoldfastFileSystem:
+        return suite()
 
     @pytest.fixture
     def fs_path(self, name: str) -> str:
@@ -74,11 +91,17 @@ class TestPut(abstract.AbstractPutTests, Own):
     pass
 
 
-class TestPipe(abstract.AbstractPipeTests, Own):
+class OwnAtEveryDoor(Own):
+    @pytest.fixture
+    def fs(self, make: Make) -> HoldfastFileSystem:
+        return make()
+
+
+class TestPipe(abstract.AbstractPipeTests, OwnAtEveryDoor):
     pass
 
 
-class TestOpen(abstract.AbstractOpenTests, Own):
+class TestOpen(abstract.AbstractOpenTests, OwnAtEveryDoor):
     pass
 
 

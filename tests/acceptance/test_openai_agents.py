@@ -6,6 +6,8 @@ The SDK's own tests of sessions are run against ours by `make openai-agents`.
 import asyncio
 import io
 import tarfile
+import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator
 from itertools import count
 from pathlib import Path
@@ -164,6 +166,23 @@ def test_what_was_begun_is_done_when_a_run_is_cancelled(agent: Any, run: Run) ->
         assert await session.get_items() == [said(1)]
 
     run(talk())
+
+
+def test_a_vault_that_is_slow_keeps_nobody_else_waiting(
+    world: holdfast.Namespace, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session, items, threads = HoldfastSession("a", world), world.store.items, set[int]()
+
+    def read_slowly(*args: Any, **named: Any) -> Any:
+        threads.add(threading.get_ident())
+        time.sleep(0.002)
+        return items(*args, **named)
+
+    monkeypatch.setattr(world.store, "items", read_slowly)
+    run(session.add_items([said(number) for number in range(5)]))
+    for _ in range(3):
+        assert run(session.get_items(2)) == [said(3), said(4)]
+    assert threading.get_ident() not in threads
 
 
 def test_a_conversation_goes_back_with_files_and_state(world: holdfast.Namespace, run: Run) -> None:

@@ -6,18 +6,23 @@ value. Promises of the SDK: items come back as they were added, in order; what w
 through when a run is cancelled.
 """
 
+import asyncio
 import json
+from time import perf_counter
 from typing import Any, Final
 
 from agents import SessionSettings, TResponseInputItem
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from holdfast import Workspace
+from holdfast import Namespace, Workspace
 from holdfast.errors import InvalidValue
 from holdfast.integrations.openai_agents.calling import Agent, ask, carry_through, within
 
 PLACE: Final = "openai.session/"
 """What the store's namespaces begin with in which the items are, one for each conversation."""
+
+SHORT_S: Final = 0.0005
+"""A read that takes less is done at once: a few times what it takes to have a thread do it."""
 
 
 class HoldfastSession:
@@ -36,6 +41,8 @@ class HoldfastSession:
         )
         self._agent = within(agent)
         self._place = f"{PLACE}{session_id}"
+        self._last = 0, 0.0
+        """How many items the last read of the end was for, and how long it took."""
 
     def __repr__(self) -> str:
         return f"HoldfastSession({self.session_id!r}, {self._agent!r})"
@@ -48,11 +55,10 @@ class HoldfastSession:
         limit = resolve_session_limit(limit, self.session_settings)
         if limit == 0:
             return []
-        items = self._agent.store.items
         if limit is None or limit < 0:
-            listed = await ask(self._agent, items, self._place)
+            listed = await ask(self._agent, self._agent.store.items, self._place)
         else:
-            listed = await ask(self._agent, items, self._place, limit=limit, reverse=True)
+            listed = await self._read_end(limit)
             listed.reverse()
         return [_item(value) for _, value in listed]
 
@@ -69,6 +75,25 @@ class HoldfastSession:
     async def clear_session(self) -> None:
         """Takes all items out."""
         await carry_through(ask(self._agent, self._agent.store.delete_prefix, self._place))
+
+    async def _read_end(self, limit: int) -> list[tuple[str, Any]]:
+        """Reads the last items: at once, if that has been short lately, else in a thread.
+
+        To hand it to a thread and back takes as long as to read twenty items of a vault here. One
+        that is slow, or far away, keeps nobody else of the event loop waiting.
+        """
+        agent = self._agent
+        if not isinstance(agent, Namespace):
+            return await ask(agent, agent.store.items, self._place, limit=limit, reverse=True)
+
+        def read() -> list[tuple[str, Any]]:
+            start = perf_counter()
+            listed = agent.store.items(self._place, limit=limit, reverse=True)
+            self._last = limit, perf_counter() - start
+            return listed
+
+        of, spent_s = self._last
+        return read() if limit <= of and spent_s < SHORT_S else await asyncio.to_thread(read)
 
     async def _append(self, items: list[TResponseInputItem]) -> None:
         append = self._agent.store.append
