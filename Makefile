@@ -13,7 +13,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo test quick check check-console frameworks bench bench-peers mutants docs picture screens format clean
+.PHONY: help run demo test quick check check-console frameworks fsspec openai-agents bench bench-peers mutants docs picture screens format clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -72,6 +72,12 @@ bench-peers: ## Install what bench/bench_workspace.py compares with: restic, bor
 	    echo "Installing needs root: sudo make bench-peers" >&2; exit 1; }
 	apt-get update -qq
 	apt-get install -y $(PEERS)
+
+openai-agents: $(VENV)/.ready-dev ## Download the OpenAI Agents SDK's own tests of sessions, and run them against ours
+	$(PY) bench/openai_agents_tests.py $(ARGS)
+
+fsspec: $(VENV)/.ready-dev ## Run all of fsspec's own tests against ours, in process and over HTTP
+	HOLDFAST_TEST_EVERY_DOOR=1 $(PY) -m pytest -q -n $(JOBS) tests/acceptance/test_fsspec.py $(ARGS)
 
 docs: $(VENV)/.ready-dev ## Build the documentation into build/site; every warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict

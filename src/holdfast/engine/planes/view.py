@@ -91,10 +91,15 @@ class View:
         stored = iterate(self._objects, self._base(), start=start, stop=stop)
         return _overlaid(stored, self._iter_pending(start, stop), comes_first=lt)
 
-    def iterate_down(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yields the same from below `stop` down to `start`, the greatest key first."""
+    def iterate_down(
+        self, start: bytes, stop: bytes, *, most: int = FIRST_PAGE
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yields the same from below `stop` down to `start`, the greatest key first.
+
+        Whoever knows how many of them are wanted says so: these are asked for at once.
+        """
         stored = iterate(self._objects, self._base(), start=start, stop=stop, down=True)
-        return _overlaid(stored, self._iter_pending_down(start, stop), comes_first=gt)
+        return _overlaid(stored, self._iter_pending_down(start, stop, most), comes_first=gt)
 
     def under(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yields the entries whose keys begin with the prefix."""
@@ -160,11 +165,13 @@ class View:
                 return
             start, most = rows[-1][0] + b"\0", min(most * 8, LAST_PAGE)
 
-    def _iter_pending_down(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-        """Yields pending rows from the greatest key downwards, a few at first."""
+    def _iter_pending_down(
+        self, start: bytes, stop: bytes, most: int
+    ) -> Iterator[tuple[bytes, bytes | None]]:
+        """Yields pending rows from the greatest key downwards, so many at first."""
         if self._transaction is None or self._namespace_id is None:
             return
-        most = FIRST_PAGE
+        later = FIRST_PAGE
         while True:
             rows = self._transaction.last_pending(
                 self._namespace_id, self._plane, start=start, stop=stop, most=most
@@ -172,7 +179,8 @@ class View:
             yield from rows
             if len(rows) < most:
                 return
-            stop, most = rows[-1][0], min(most * 8, LAST_PAGE)
+            later = min(later * 8, LAST_PAGE)
+            stop, most = rows[-1][0], later
 
 
 def _overlaid(
@@ -259,10 +267,12 @@ class HeadView(View):
             return super()._iter_pending(start, stop)
         return (row for row in rows if start <= row[0] and (stop is None or row[0] < stop))
 
-    def _iter_pending_down(self, start: bytes, stop: bytes) -> Iterator[tuple[bytes, bytes | None]]:
+    def _iter_pending_down(
+        self, start: bytes, stop: bytes, most: int
+    ) -> Iterator[tuple[bytes, bytes | None]]:
         rows = self._check_whole()
         if rows is None:
-            return super()._iter_pending_down(start, stop)
+            return super()._iter_pending_down(start, stop, most)
         return (row for row in reversed(rows) if start <= row[0] < stop)
 
     def _check_absent(self, of: Sum, key: bytes) -> None:

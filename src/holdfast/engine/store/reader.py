@@ -17,7 +17,7 @@ from holdfast.engine.files.reader import Opened
 from holdfast.engine.objects import content
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.planes.storevalues import entry_of, iter_packed, packed_of, unpacked
-from holdfast.engine.planes.view import View
+from holdfast.engine.planes.view import FIRST_PAGE, LAST_PAGE, View
 from holdfast.entries import decode_entry
 from holdfast.errors import InvalidValue
 from holdfast.fetching import fetched
@@ -105,7 +105,12 @@ class StoreReader(Part):
         after = None if wanted.after is None else (wanted.namespace, wanted.after)
         with self.opened() as view:
             found = _iterate(
-                view, wanted.namespace, wanted.prefix, after=after, reverse=wanted.reverse
+                view,
+                wanted.namespace,
+                wanted.prefix,
+                after=after,
+                reverse=wanted.reverse,
+                most=wanted.limit,
             )
             return [key[own:].decode() for key, _ in islice(found, wanted.limit)]
 
@@ -146,7 +151,8 @@ class StoreReader(Part):
         check_limit(limit)
         behind = to_cursor(namespace, after)
         with self.opened() as view:
-            rows = islice(_iterate(view, namespace, prefix, after=behind, reverse=reverse), limit)
+            found = _iterate(view, namespace, prefix, after=behind, reverse=reverse, most=limit)
+            rows = islice(found, limit)
             own, objects = len(namespace_start(namespace or "")), view.objects
             return [
                 (
@@ -255,8 +261,12 @@ def _iterate(
     *,
     after: Pair | None = None,
     reverse: bool = False,
+    most: int | None = None,
 ) -> Iterator[tuple[bytes, bytes]]:
-    """Yields the entries of a namespace, or of all, by the beginning of keys."""
+    """Yields the entries of a namespace, or of all, by the beginning of keys.
+
+    In reverse, `most` are asked for at once.
+    """
     start, stop = _EVERYTHING
     if namespace is not None:
         start, stop = span_of(namespace_start(namespace), prefix)
@@ -265,7 +275,12 @@ def _iterate(
         start, stop = (start, min(stop, behind)) if reverse else (max(start, behind + b"\0"), stop)
     if start >= stop:
         return iter(())
-    found = view.iterate_down(start, stop) if reverse else view.iterate(start, stop)
+    if reverse:
+        # A few more than are wanted: of some, the row says that they were deleted.
+        first = min((most or 0) + FIRST_PAGE, LAST_PAGE)
+        found = view.iterate_down(start, stop, most=first)
+    else:
+        found = view.iterate(start, stop)
     if namespace is not None or not prefix:
         return found
     return (each for each in found if from_store_key(each[0])[1].startswith(prefix))

@@ -1,0 +1,90 @@
+"""Where the files are: in a vault that this process opens, or on a server."""
+
+import errno
+import os
+from threading import Lock
+from typing import Any, Final
+from weakref import WeakValueDictionary, finalize
+
+import holdfast
+from holdfast import Client, Holdfast, Namespace
+from holdfast.integrations.fsspec.places import failure
+
+
+class _Opened:
+    """A vault or a client, closed when nobody has it any more, or the process ends."""
+
+    def __init__(self, within: Holdfast | Client) -> None:
+        self.within = within
+        finalize(self, _close, within, os.getpid())
+
+
+def _close(within: Holdfast | Client, pid: int) -> None:
+    # What a process has inherited is its parent's to close.
+    if os.getpid() == pid:
+        within.close()
+
+
+_vaults: Final = WeakValueDictionary[tuple[int, str], _Opened]()
+_opening: Final = Lock()
+
+
+def _open_vault(location: str) -> _Opened:
+    """Returns the vault that is open already, or opens it: fsspec makes an object per thread."""
+    # A process that was forked opens its own.
+    name = (os.getpid(), location if "://" in location else os.path.realpath(location))
+    with _opening:
+        opened = _vaults.get(name)
+        if opened is None:
+            opened = _vaults[name] = _Opened(holdfast.open(location))
+        return opened
+
+
+class Door:
+    """The files of every namespace, as they are now or as a snapshot shows them."""
+
+    def __init__(
+        self,
+        vault: str | os.PathLike[str] | None,
+        *,
+        url: str | None,
+        api_key: str | None,
+        at: str | None,
+    ) -> None:
+        if vault is not None and (url is not None or api_key is not None):
+            raise ValueError("files are in a vault or on a server: give vault, or url and api_key")
+        self.at = at
+        self._readers = dict[str, Any]()
+        self._opened = (
+            _Opened(Client(api_key, url=url)) if vault is None else _open_vault(os.fspath(vault))
+        )
+
+    def namespaces(self) -> list[str]:
+        """Returns the names of all namespaces; a server tells them to its operators alone."""
+        within = self._opened.within
+        if isinstance(within, Client):
+            raise failure(errno.EACCES, "")
+        return within.namespaces()
+
+    def files(self, namespace: str, place: str) -> Any:
+        """Returns files to change; raises if they are those of a snapshot."""
+        if self.at is not None:
+            raise failure(errno.EROFS, place)
+        return self._agent(namespace).files
+
+    def reader(self, namespace: str) -> Any:
+        """Returns files to read, all of one moment if it is one of a snapshot."""
+        if (reader := self._readers.get(namespace)) is not None:
+            return reader
+        agent = self._agent(namespace)
+        if self.at is None:
+            return agent.files
+        snapshot = agent.get_snapshot(self.at)
+        reader = agent.at(snapshot).files
+        # A whole id means one snapshot for ever; `latest` and `@-1` come to mean another one.
+        if snapshot.id == self.at:
+            self._readers[namespace] = reader
+        return reader
+
+    def _agent(self, namespace: str) -> Namespace | Client:
+        return self._opened.within.namespace(namespace)
