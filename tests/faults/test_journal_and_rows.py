@@ -97,8 +97,14 @@ def test_what_waits_to_be_done_is_counted(kept: Kept) -> None:
     assert (lags.unnumbered, lags.webhooks, lags.deliveries) == (0, 0, 4)
     assert lags.deliveries_since is not None
     assert (lags.looked_after_at, lags.collected_at) == (None, None)
+    measures = vault.measure()
+    assert (measures.deliveries, measures.deliveries_since) == (4, lags.deliveries_since)
+    assert measures.inline_packs > 0
+    assert measures.inline_bytes > 100
+    assert measures.collected_at is None
     vault.look_after()
     lags = vault.lags()
+    assert vault.measure().collected_at == lags.collected_at
     assert lags.anchors == 0
     assert None not in (lags.looked_after_at, lags.collected_at)
 

@@ -382,6 +382,20 @@ def test_every_file_is_where_the_page_says_and_every_other_place_is_the_page(pla
     place.run(talk)
 
 
+@pytest.mark.parametrize("place", [{"HOLDFAST_TLS_CERTIFICATE": "any.pem"}], indirect=True)
+def test_where_the_server_itself_speaks_tls_its_own_machine_comes_so(place: Place) -> None:
+    async def talk(http: httpx2.AsyncClient) -> None:
+        body, page = {"api_key": place.made.api_key}, {"X-Holdfast-Console": "1"}
+        for origin, status in ((HERE.replace("http:", "https:"), 200), (HERE, 403)):
+            from_there = {**page, "Origin": origin}
+            made = await http.post("/console/session", json=body, headers=from_there)
+            assert made.status_code == status
+            if made.is_success:
+                assert made.headers["set-cookie"].startswith("__Host-holdfast=")
+
+    place.run(talk)
+
+
 @pytest.mark.parametrize(
     "place", [{"HOLDFAST_PREFIX": "/hf", "HOLDFAST_CONSOLE_HOSTS": "h.example"}], indirect=True
 )
