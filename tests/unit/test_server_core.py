@@ -310,7 +310,7 @@ def test_of_several_workers_each_takes_what_all_have_together(tmp_path: Path):
     with holdfast.open(tmp_path / "vault") as vault:
 
         def take(key_id: str, /, *, limit: int, wanted: int, unused: Grant | None = None) -> Any:
-            taken.append(wanted if unused is None else -unused.count)
+            taken.append(wanted if unused is None else -unused.amount)
             return vault.take_requests(key_id, limit=limit, wanted=wanted, unused=unused)
 
         caller = Caller(caller_with(30).key, vault)

@@ -106,8 +106,8 @@ class Rates:
             with self._guard:
                 ahead = self._ahead.get(key.id)
                 # Whoever waited for it may use it, however long it took to come.
-                if ahead is not None and ahead.left.count and (is_new or self._is_young(ahead)):
-                    ahead.left = ahead.left._replace(count=ahead.left.count - 1)
+                if ahead is not None and ahead.left.amount and (is_new or self._is_young(ahead)):
+                    ahead.left = ahead.left._replace(amount=ahead.left.amount - 1)
                     self._note(key)
                     return
             taking = self._taking.get(key.id)
@@ -136,7 +136,7 @@ class Rates:
                 self._checked(caller.key, self._clock())
                 return
             ahead, now = self._ahead.get(caller.key.id), self._clock()
-            if ahead is not None and not ahead.left.count and _is_empty(ahead, now):
+            if ahead is not None and not ahead.left.amount and _is_empty(ahead, now):
                 raise _refused(ahead.limit, ahead.empty_until - now)
 
     def give_back(self) -> None:
@@ -153,7 +153,7 @@ class Rates:
             for key_id in idle:
                 del self._ahead[key_id]
         for key_id, each in idle.items():
-            if each.left.count:
+            if each.left.amount:
                 self._take(key_id, limit=each.limit, wanted=0, unused=each.left)
 
     async def _take_ahead(self, caller: Caller, limit: int) -> None:
@@ -162,8 +162,8 @@ class Rates:
         assert self._run is not None  # noqa: S101 - they come together
         with self._guard:
             ahead = self._ahead.get(key.id)
-            if ahead is not None and ahead.left.count:
-                unused, ahead.left = ahead.left, ahead.left._replace(count=0)
+            if ahead is not None and ahead.left.amount:
+                unused, ahead.left = ahead.left, ahead.left._replace(amount=0)
         take = partial(self._take, key.id, limit=limit, wanted=share_of(limit), unused=unused)
         taken = await self._run(caller.vault.tenant_id, take)
         with self._guard:
@@ -172,7 +172,7 @@ class Rates:
             taken.allowance.rebase(now)
             self._buckets[key.id] = taken.allowance
             ahead = _Ahead(limit, taken.granted, now)
-            if not taken.granted.count:
+            if not taken.granted.amount:
                 ahead.empty_until = now + taken.allowance.seconds_until(1)
             self._ahead[key.id] = ahead
 
@@ -191,7 +191,7 @@ class Rates:
             with self._guard:
                 allowance = self._bucket(caller.key.id, limit, now)
                 ahead = self._ahead.get(caller.key.id)
-                left = allowance.free + (0 if ahead is None else ahead.left.count)
+                left = allowance.free + (0 if ahead is None else ahead.left.amount)
                 wait_s = allowance.seconds_until(burst_of(limit))
         yield b"x-ratelimit-limit", b"%d" % limit
         yield b"x-ratelimit-remaining", b"%d" % left

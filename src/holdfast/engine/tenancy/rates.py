@@ -67,7 +67,7 @@ class Bucket:
 class Grant(NamedTuple):
     """Requests that were taken, and the second in which they were."""
 
-    count: int
+    amount: int
     second: int
 
 
@@ -102,17 +102,17 @@ class Allowance(Bucket):
     def spend(self, count: int) -> Grant:
         """Counts requests of this second, as many of these as may be made; returns them."""
         granted = Grant(min(count, self.free), math.floor(self.at))
-        self.left -= granted.count
-        if granted.count:
-            self.made[granted.second] = self.made.get(granted.second, 0) + granted.count
+        self.left -= granted.amount
+        if granted.amount:
+            self.made[granted.second] = self.made.get(granted.second, 0) + granted.amount
         return granted
 
     def give_back(self, unused: Grant) -> bool:
         """Counts requests no more that were not made; says whether their second still counts."""
-        self.left = min(burst_of(self.limit), self.left + unused.count)
+        self.left = min(burst_of(self.limit), self.left + unused.amount)
         is_counted = unused.second in self.made
         if is_counted:
-            self.made[unused.second] -= unused.count
+            self.made[unused.second] -= unused.amount
         return is_counted
 
     def seconds_until(self, count: float) -> float:
@@ -155,10 +155,10 @@ def take(
         # None of later ones: a clock that was set back keeps nobody out.
         allowance.made = transaction.requests_between(key_id, last - COUNTED_S, last)
         if unused is not None and allowance.give_back(unused):
-            transaction.add_requests(key_id, unused.second, -unused.count)
+            transaction.add_requests(key_id, unused.second, -unused.amount)
         granted = allowance.spend(wanted)
-        if granted.count:
-            transaction.add_requests(key_id, granted.second, granted.count)
+        if granted.amount:
+            transaction.add_requests(key_id, granted.second, granted.amount)
         transaction.set_rate(key_id, left=round(allowance.left * _MICRO))
     return Taken(granted, allowance)
 
