@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from importlib.util import cache_from_source
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -32,6 +33,7 @@ from holdfast.testing.buckets import (
     make_bucket,
 )
 from holdfast.testing.clocks import Watch
+from holdfast.testing.poolers import pooled
 from holdfast.testing.postgres import PostgresServer, find_base
 from holdfast.testing.servers import COMMAND, Begin, begin
 from holdfast.testing.warm import Warm, warm_process
@@ -213,12 +215,39 @@ def postgres_template(postgres: PostgresServer) -> str:
     return name
 
 
+@pytest.fixture(scope="session")
+def postgres_port(postgres: PostgresServer) -> Iterator[int]:
+    """Where tests find their databases: HOLDFAST_TEST_POOLED=1 puts PgBouncer in between."""
+    port = urlsplit(postgres.dsn()).port
+    assert port is not None
+    if os.environ.get("HOLDFAST_TEST_POOLED") != "1":
+        yield port
+        return
+    program = os.environ.get("HOLDFAST_TEST_PGBOUNCER") or shutil.which("pgbouncer")
+    assert program is not None, "PgBouncer is not installed"
+    with pooled(program, port) as found:
+        yield found
+
+
 @pytest.fixture
-def postgres_url(postgres: PostgresServer, postgres_template: str) -> Iterator[str]:
+def postgres_url(
+    postgres: PostgresServer, postgres_template: str, postgres_port: int
+) -> Iterator[str]:
     """The URL of a database with an empty catalog that this test has to itself."""
     name = postgres.create_database(template=postgres_template)
-    yield postgres.dsn(name)
+    url = urlsplit(postgres.dsn(name))
+    yield url._replace(netloc=f"{url.username}@{url.hostname}:{postgres_port}").geturl()
     postgres.drop_database(name)
+
+
+@pytest.fixture
+def packs(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Where packs of a vault in a database are: HOLDFAST_TEST_BUCKET=1 puts them in a bucket."""
+    if os.environ.get("HOLDFAST_TEST_BUCKET") != "1":
+        return str(tmp_path / "packs")
+    monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
+    return request.getfixturevalue("bucket_url")
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])

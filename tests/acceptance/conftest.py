@@ -46,5 +46,6 @@ def opens(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[
         return
     is_postgres = request.param == "postgres"
     place = request.getfixturevalue("postgres_url") if is_postgres else tmp_path / "vault"
-    with holdfast.open(place, objects=tmp_path / "packs" if is_postgres else None) as vault:
+    packs = request.getfixturevalue("packs") if is_postgres else None
+    with holdfast.open(place, objects=packs) as vault:
         yield lambda: vault.namespace("agent")

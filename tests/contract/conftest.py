@@ -24,9 +24,10 @@ def opener(
     opened: list[holdfast.Holdfast] = []
     where = tmp_path / "vault" if request.param == "sqlite" else None
     url = None if where else request.getfixturevalue("postgres_url")
+    packs = request.getfixturevalue("packs")
 
     def open_it(**more: Any) -> holdfast.Holdfast:
-        vault = holdfast.open(where or url, objects=tmp_path / "packs", clock=clock, **more)
+        vault = holdfast.open(where or url, objects=packs, clock=clock, **more)
         opened.append(vault)
         return vault
 

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from holdfast.catalog.keys import PLACES
 from holdfast.catalog.port import Catalog
 from holdfast.errors import HoldfastError
 from holdfast.ids import TenantId
@@ -157,3 +158,30 @@ def test_workers_that_report_the_same_keys_do_not_wait_for_each_other_for_ever(
     assert failed == []
     with catalog.read() as transaction:
         assert {key.requests for key in transaction.list_keys(tenants[0])} == {20}
+
+
+# Requests of a minute
+
+
+def test_requests_are_counted_by_key_and_second_in_as_many_rows_as_seconds_count(
+    catalog: Catalog,
+) -> None:
+    with catalog.write() as transaction:
+        for key_id, second, count in [
+            ("key-1", 100, 3),
+            ("key-1", 100, 2),
+            ("key-1", 100, -1),
+            ("key-1", 161, 7),
+            ("key-10", 161, 70),
+            ("key-1", 900, 90),
+        ]:
+            transaction.add_requests(key_id, second, count)
+        assert transaction.requests_between("key-1", 100, 161) == {100: 4, 161: 7}
+        assert transaction.requests_between("key-1", 101, 899) == {161: 7}
+        assert transaction.requests_between("key-10", 0, 1000) == {161: 70}
+        # The one that comes round to a row has it for itself.
+        transaction.add_requests("key-1", 100 + PLACES, 1)
+        assert transaction.requests_between("key-1", 0, 899) == {161: 7, 100 + PLACES: 1}
+    with catalog.write() as transaction:
+        transaction.purge_rates(idle_us=0)
+        assert transaction.requests_between("key-1", 0, 1000) == {}

@@ -2,12 +2,9 @@
 
 import os
 import shutil
-import socket
-import subprocess
-import tempfile
 import time
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
@@ -15,11 +12,13 @@ from urllib.parse import urlsplit
 
 import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 import holdfast
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.engine.objects.retired import LOCK
 from holdfast.errors import Busy, Damaged, Incompatible, Unavailable
+from holdfast.testing.poolers import pooled
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.proxies import Proxy
 
@@ -260,57 +259,38 @@ def test_nobody_waits_for_a_database_that_others_have_waited_for_in_vain(
                     time.sleep(0.01)
 
 
+def test_a_database_that_vanishes_is_noticed_while_there_is_time_to_look_for_it(
+    postgres_url: str,
+) -> None:
+    """`bench/soak_outages.py --only vanished` has one that does, which takes a network."""
+
+    def silent_ms(url: str) -> int:
+        with closing(PostgresCatalog(url, wait_s=5)) as catalog:
+            found = conninfo_to_dict(cast("Any", catalog)._conninfo)
+        assert int(found["keepalives_idle"] or 0) * 1000 < int(found["tcp_user_timeout"] or 0)
+        return int(found["tcp_user_timeout"] or 0)
+
+    # Two seconds are the shortest that a host is waited for.
+    assert 0 < silent_ms(postgres_url) <= 5000 - 2000
+    assert silent_ms(f"{postgres_url}?tcp_user_timeout=9000") == 9000
+
+
 # A pooler between us and the database
 
-BOUNCER = shutil.which("pgbouncer") or os.environ.get("HOLDFAST_TEST_PGBOUNCER")
-
-
-@contextmanager
-def pooled(url: str) -> Generator[str]:
-    """Runs PgBouncer before a database, in transaction mode, with fewer connections than asked."""
-    place = urlsplit(url)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    # Not root's, who may not run it.
-    folder = Path(tempfile.mkdtemp(prefix="holdfast-bouncer-"))
-    folder.chmod(0o755)
-    (folder / "users").write_text('"postgres" ""\n')
-    (folder / "bouncer.ini").write_text(
-        f"[databases]\n* = host=127.0.0.1 port={place.port} user=postgres\n"
-        f"[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\nauth_type = any\n"
-        f"auth_file = {folder}/users\npool_mode = transaction\ndefault_pool_size = 3\n"
-        "unix_socket_dir =\nserver_reset_query = DISCARD ALL\nserver_reset_query_always = 1\n"
-    )
-    assert BOUNCER is not None
-    user = "nobody" if os.geteuid() == 0 else None
-    command = [BOUNCER, str(folder / "bouncer.ini")]
-    with (folder / "log").open("wb") as log:
-        process = subprocess.Popen(command, user=user, stdout=log, stderr=log)
-    try:
-        deadline = time.monotonic() + 20
-        while True:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
-                break
-            except OSError:
-                assert process.poll() is None, (folder / "log").read_text()
-                assert time.monotonic() < deadline
-        yield f"postgresql://postgres@127.0.0.1:{port}{place.path}"
-    finally:
-        process.terminate()
-        process.wait()
-        shutil.rmtree(folder)
+BOUNCER = os.environ.get("HOLDFAST_TEST_PGBOUNCER") or shutil.which("pgbouncer")
 
 
 @pytest.mark.skipif(BOUNCER is None, reason="PgBouncer is not installed")
 def test_a_vault_works_behind_a_pooler_that_gives_each_transaction_another_connection(
     postgres_url: str, tmp_path: Path
 ) -> None:
-    with (
-        pooled(postgres_url) as url,
-        holdfast.open(url, objects=tmp_path / "packs") as vault,
-    ):
+    port = urlsplit(postgres_url).port
+    assert BOUNCER is not None
+    assert port is not None
+    with ExitStack() as stack:
+        pooled_port = stack.enter_context(pooled(BOUNCER, port))
+        url = postgres_url.replace(f":{port}/", f":{pooled_port}/")
+        vault = stack.enter_context(holdfast.open(url, objects=tmp_path / "packs"))
         fill(vault)
         agent = vault.namespace("agent")
         agent.undo()

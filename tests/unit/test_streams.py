@@ -78,6 +78,27 @@ def test_a_stream_begins_with_a_word_and_misses_nothing_after_it(vault: Holdfast
     run(test)
 
 
+def test_who_is_cut_off_before_the_first_event_comes_back_and_misses_nothing(
+    vault: Holdfast,
+) -> None:
+    async def test() -> None:
+        write(vault, "before")
+        write(vault, "theirs", namespace="bob")
+        for namespace in ("alice", None):
+            lines = quick().listen(vault, namespace=namespace, is_valid=always)
+            first = (await anext(lines)).decode("ascii")
+            await lines.aclose()
+            seen = vault.events.find(first.removeprefix("id: ").partition("\n")[0])
+            assert seen is not None
+            assert namespace in (None, seen.namespace)
+            write(vault, f"after-{namespace}")
+            again = quick().listen(vault, namespace=namespace, is_valid=always, after=seen.number)
+            assert paths((await heard(again, 2))[1:]) == [f"after-{namespace}"]
+            await again.aclose()
+
+    run(test)
+
+
 def test_a_listener_hears_of_its_namespace_alone(vault: Holdfast) -> None:
     async def test() -> None:
         served = quick()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from msgspec.structs import replace
 
@@ -21,6 +21,11 @@ from holdfast.catalog.driver import Driver
 from holdfast.ids import TenantId
 from holdfast.model.basics import Tenant
 from holdfast.model.keys import Key, KeyUse
+
+PLACES: Final = 64
+"""So many seconds have a row each, one after the other: more than are ever asked for."""
+
+_MICRO: Final = 1_000_000
 
 
 class RateRow(NamedTuple):
@@ -101,6 +106,17 @@ class KeyQueries(AbsenceQueries):
         """Says what is left of a key's requests now."""
         self._db.say("set_rate", key_id=key_id, left=left)
 
+    def requests_between(self, key_id: str, first: int, last: int) -> dict[int, int]:
+        """Returns how many requests of a key were taken in each second from one to another."""
+        places = {"lowest": _place(key_id, 0), "highest": _place(key_id, PLACES - 1)}
+        found = self._db.all("find_requests", **places, first=first * _MICRO, last=last * _MICRO)
+        return {int(row[0]) // _MICRO: int(row[1]) for row in found}
+
+    def add_requests(self, key_id: str, second: int, count: int) -> None:
+        """Counts requests of a key that were taken in a second; what was in its place is over."""
+        place, at = _place(key_id, second), second * _MICRO
+        self._db.say("add_requests", place=place, at=at, count=count)
+
     def purge_rates(self, *, idle_us: int) -> None:
         """Forgets keys of which nobody has asked for so many microseconds."""
         self._db.run("purge_rates", idle_us=idle_us)
@@ -120,6 +136,10 @@ class KeyQueries(AbsenceQueries):
                 last = max(last, key.last_used_at)
             used = replace(key, last_used_at=last, requests=key.requests + use.requests)
             self._db.run("set_key", **rows.KEY.write(used))
+
+
+def _place(key_id: str, second: int) -> str:
+    return f"{key_id}/{second % PLACES:02}"
 
 
 @lru_cache(maxsize=1000)

@@ -64,13 +64,13 @@ _DEFAULTS: Final = {
     "application_name": "holdfast",
     # Of each host that the URL names.
     "connect_timeout": "3",
-    # A server that vanished without a word is noticed within half a minute.
-    "keepalives_idle": "10",
-    "keepalives_interval": "5",
     "keepalives_count": "3",
-    "tcp_user_timeout": "30000",
 }
 """What a URL that says nothing else gets."""
+
+_WAIT_S: Final = 30.0
+_LEAST_SILENT_S: Final = 3
+"""A packet that is lost is sent again four times by then."""
 
 _SESSION: Final = (
     # Of a transaction that no statement begins: see `postgres_talk.py`.
@@ -96,7 +96,7 @@ class PostgresCatalog:
         *,
         ids: IdMaker | None = None,
         max_connections: int = 16,
-        wait_s: float = 30,
+        wait_s: float = _WAIT_S,
         prepares: bool = True,
         term_s: float = TERM_S,
         step: Step = no_step,
@@ -272,7 +272,7 @@ class PostgresCatalog:
 
     def _migrate(self, url: str, step: Step) -> str:
         """Brings the tables up to date; returns how the database is connected to from now on."""
-        connection, conninfo, is_pooled = _connect_first(url)
+        connection, conninfo, is_pooled = _connect_first(url, wait_s=self._wait_s)
         # Another server may be behind it each time, which knows nothing of what was prepared.
         self._prepares = self._prepares and not is_pooled
         with connection:
@@ -293,16 +293,16 @@ class PostgresCatalog:
         return conninfo
 
 
-def _connect_first(url: str) -> tuple[Connection, str, bool]:
+def _connect_first(url: str, *, wait_s: float = _WAIT_S) -> tuple[Connection, str, bool]:
     """Returns a connection, what the next ones are made with, and whether a pooler is between."""
-    conninfo = _conninfo(url)
+    conninfo = _conninfo(url, wait_s=wait_s)
     try:
         return psycopg.connect(conninfo), conninfo, False
     except psycopg.OperationalError as exc:
         if "unsupported startup parameter" not in str(exc):
             raise
     # It takes no wishes.
-    conninfo = _conninfo(url, session="")
+    conninfo = _conninfo(url, wait_s=wait_s, session="")
     return psycopg.connect(conninfo), conninfo, True
 
 
@@ -377,14 +377,22 @@ _inherited: Final[list[object]] = []
 """Connections of a parent process: kept, so that the garbage collector never closes them."""
 
 
-def _conninfo(url: str, *, session: str = _SESSION) -> str:
+def _conninfo(url: str, *, wait_s: float, session: str = _SESSION) -> str:
     with translated():
         given = conninfo_to_dict(url)
+    # A server that vanished without a word is noticed in time to look for it again: in three
+    # fifths of what a transaction waits for a connection.
+    silent_s = max(_LEAST_SILENT_S, int(wait_s * 3 / 5))
+    noticed = {
+        "keepalives_idle": silent_s // 3,
+        "keepalives_interval": max(1, silent_s // 6),
+        "tcp_user_timeout": silent_s * 1000,
+    }
     # As we send it, whatever the database or the environment takes for usual.
     fixed = {"client_encoding": "UTF8"}
     if options := f"{given.pop('options', None) or ''} {session}".strip():
         fixed["options"] = options
-    return make_conninfo("", **{**_DEFAULTS, **given, **fixed})
+    return make_conninfo("", **{**_DEFAULTS, **noticed, **given, **fixed})
 
 
 def _run(connection: Connection, query: str, values: Sequence[Any]) -> Sequence[Row]:

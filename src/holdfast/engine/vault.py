@@ -213,9 +213,11 @@ class Holdfast(TenantVault):
         """Remembers when API keys were last used, and how often."""
         record_uses(self._context, uses)
 
-    def take_requests(self, key_id: str, /, *, limit: int, wanted: int) -> rates.Taken:
-        """Takes some of the requests that a key may make, or gives some back that were not made."""
-        return rates.take(self._context, key_id, limit=limit, wanted=wanted)
+    def take_requests(
+        self, key_id: str, /, *, limit: int, wanted: int, unused: rates.Grant | None = None
+    ) -> rates.Taken:
+        """Takes some of the requests that a key may make, and gives back what was not made."""
+        return rates.take(self._context, key_id, limit=limit, wanted=wanted, unused=unused)
 
     def tend_log(self) -> None:
         """Copies the catalog's log beside those who write, who leave it to this from now on."""

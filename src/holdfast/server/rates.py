@@ -1,7 +1,7 @@
 """How many requests a key may make, and how often it was used.
 
 A worker that is alone counts by itself; of several, each takes some requests of a key ahead, of
-what all of them have together (`tenancy/rates`), and gives back what lies unused for a second.
+what all of them have together (`tenancy/rates`), and gives back what it has not used in a second.
 
 A key without a limit of its own may make as many as come. Headers say so on every answer, since
 clients read them; what is unlimited is told as a very large number.
@@ -25,7 +25,16 @@ from threading import Lock
 from typing import Final, Protocol
 
 from holdfast.engine.tenancy.keys import hash_of
-from holdfast.engine.tenancy.rates import MINUTE_S, Bucket, Taken, burst_of, share_of
+from holdfast.engine.tenancy.rates import (
+    LONGEST_S,
+    MINUTE_S,
+    TAKEN_S,
+    Allowance,
+    Grant,
+    Taken,
+    burst_of,
+    share_of,
+)
 from holdfast.model.keys import Key, KeyUse
 from holdfast.server.callers import MOST_KNOWN, secret_of
 from holdfast.server.problems import RateLimited
@@ -35,9 +44,11 @@ UNLIMITED: Final = 1_000_000_000
 
 
 class Take(Protocol):
-    """Takes requests of a key from what all servers have together; gives back less than none."""
+    """Takes requests of a key from what all servers have together, and gives some back."""
 
-    def __call__(self, key_id: str, /, *, limit: int, wanted: int) -> Taken:
+    def __call__(
+        self, key_id: str, /, *, limit: int, wanted: int, unused: Grant | None = None
+    ) -> Taken:
         """Returns what was granted of what is wanted, and what is left."""
         ...
 
@@ -55,8 +66,8 @@ class _Ahead:
     """What was taken ahead of a key's requests."""
 
     limit: int
-    count: int
-    used_at: float
+    left: Grant
+    taken_at: float
     empty_until: float = 0.0
     """Until when there is none to be had, as far as is known here."""
 
@@ -74,8 +85,8 @@ class Rates:
         self._clock = clock
         self._take, self._run = take, run
         self._minute = 0
-        self._buckets: dict[str, Bucket] = {}
-        self._before: dict[str, Bucket] = {}
+        self._buckets: dict[str, Allowance] = {}
+        self._before: dict[str, Allowance] = {}
         """Of keys in use in this minute, and in the one before it: what was not touched for as
         long as that is full again, and as good as new."""
         self._ahead: dict[str, _Ahead] = {}
@@ -89,13 +100,14 @@ class Rates:
         if self._take is None or limit is None:
             self.count(caller)
             return
+        is_new = False
         while True:
             self.check(caller)
             with self._guard:
                 ahead = self._ahead.get(key.id)
-                if ahead is not None and ahead.count:
-                    ahead.count -= 1
-                    ahead.used_at = self._clock()
+                # Whoever waited for it may use it, however long it took to come.
+                if ahead is not None and ahead.left.amount and (is_new or self._is_young(ahead)):
+                    ahead.left = ahead.left._replace(amount=ahead.left.amount - 1)
                     self._note(key)
                     return
             taking = self._taking.get(key.id)
@@ -106,14 +118,15 @@ class Rates:
                 taking.add_done_callback(lambda _: self._taking.pop(key.id, None))
             # Whoever gives up waiting does not end it for the others.
             await asyncio.shield(taking)
+            is_new = True
 
     def count(self, caller: Caller) -> None:
         """Counts a request; raises `RateLimited` for one too many."""
         key = caller.key
         with self._guard:
-            bucket = self._checked(key, self._clock())
-            if bucket is not None:
-                bucket.left -= 1
+            allowance = self._checked(key, self._clock())
+            if allowance is not None:
+                allowance.spend(1)
             self._note(key)
 
     def check(self, caller: Caller) -> None:
@@ -123,13 +136,11 @@ class Rates:
                 self._checked(caller.key, self._clock())
                 return
             ahead, now = self._ahead.get(caller.key.id), self._clock()
-            # A clock may go back: nobody waits for longer than a minute for one request.
-            if ahead is not None and not ahead.count and 0 < ahead.empty_until - now <= MINUTE_S:
-                wait_s = math.ceil(ahead.empty_until - now)
-                raise RateLimited(limit=ahead.limit, retry_after=wait_s)
+            if ahead is not None and not ahead.left.amount and _is_empty(ahead, now):
+                raise _refused(ahead.limit, ahead.empty_until - now)
 
     def give_back(self) -> None:
-        """Gives back what was taken ahead, and has not been used for a second."""
+        """Gives back what was taken ahead, and has not been used in a second."""
         if self._take is None:
             return
         now = self._clock()
@@ -137,30 +148,36 @@ class Rates:
             idle = {
                 key_id: each
                 for key_id, each in self._ahead.items()
-                if not 0 <= now - each.used_at < IDLE_S
-                and not 0 < each.empty_until - now <= MINUTE_S
+                if not self._is_young(each) and not _is_empty(each, now)
             }
             for key_id in idle:
                 del self._ahead[key_id]
         for key_id, each in idle.items():
-            if each.count:
-                self._take(key_id, limit=each.limit, wanted=-each.count)
+            if each.left.amount:
+                self._take(key_id, limit=each.limit, wanted=0, unused=each.left)
 
     async def _take_ahead(self, caller: Caller, limit: int) -> None:
-        key = caller.key
+        key, unused = caller.key, None
         assert self._take is not None  # noqa: S101 - nobody would have asked
         assert self._run is not None  # noqa: S101 - they come together
-        take = partial(self._take, key.id, limit=limit, wanted=share_of(limit))
+        with self._guard:
+            ahead = self._ahead.get(key.id)
+            if ahead is not None and ahead.left.amount:
+                unused, ahead.left = ahead.left, ahead.left._replace(amount=0)
+        take = partial(self._take, key.id, limit=limit, wanted=share_of(limit), unused=unused)
         taken = await self._run(caller.vault.tenant_id, take)
         with self._guard:
             now = self._clock()
-            bucket = self._bucket(key.id, limit, now)
-            bucket.limit, bucket.left, bucket.at = limit, taken.left, now
-            ahead = self._ahead.setdefault(key.id, _Ahead(limit, 0, now))
-            ahead.limit, ahead.used_at = limit, now
-            ahead.count += taken.granted
-            if not taken.granted:
-                ahead.empty_until = now + bucket.seconds_until(1)
+            self._bucket(key.id, limit, now)
+            taken.allowance.rebase(now)
+            self._buckets[key.id] = taken.allowance
+            ahead = _Ahead(limit, taken.granted, now)
+            if not taken.granted.amount:
+                ahead.empty_until = now + taken.allowance.seconds_until(1)
+            self._ahead[key.id] = ahead
+
+    def _is_young(self, ahead: _Ahead) -> bool:
+        return 0 <= self._clock() - ahead.taken_at < TAKEN_S
 
     def _note(self, key: Key) -> None:
         _, uses = self._uses.get(key.id, (0.0, 0))
@@ -172,10 +189,10 @@ class Rates:
         if caller is not None and caller.key.rate_limit is not None:
             limit = caller.key.rate_limit
             with self._guard:
-                bucket = self._bucket(caller.key.id, limit, now)
+                allowance = self._bucket(caller.key.id, limit, now)
                 ahead = self._ahead.get(caller.key.id)
-                left = int(bucket.left) + (0 if ahead is None else ahead.count)
-                wait_s = bucket.seconds_until(burst_of(limit))
+                left = allowance.free + (0 if ahead is None else ahead.left.amount)
+                wait_s = allowance.seconds_until(burst_of(limit))
         yield b"x-ratelimit-limit", b"%d" % limit
         yield b"x-ratelimit-remaining", b"%d" % left
         yield b"x-ratelimit-reset", b"%d" % (int(now + wait_s) + 1)
@@ -189,30 +206,40 @@ class Rates:
             for key_id, (last, count) in uses.items()
         ]
 
-    def _checked(self, key: Key, now: float) -> Bucket | None:
+    def _checked(self, key: Key, now: float) -> Allowance | None:
         """Returns what a key may make, and that is something; None if it has no limit."""
         if key.rate_limit is None:
             return None
-        bucket = self._bucket(key.id, key.rate_limit, now)
-        if bucket.left < 1:
-            wait_s = math.ceil(bucket.seconds_until(1))
-            raise RateLimited(limit=key.rate_limit, retry_after=wait_s)
-        return bucket
+        allowance = self._bucket(key.id, key.rate_limit, now)
+        if not allowance.free:
+            raise _refused(key.rate_limit, allowance.seconds_until(1))
+        return allowance
 
-    def _bucket(self, key_id: str, limit: int, now: float) -> Bucket:
+    def _bucket(self, key_id: str, limit: int, now: float) -> Allowance:
         minute = int(now) // MINUTE_S
         if minute != self._minute:
             self._minute, self._before, self._buckets = minute, self._buckets, {}
         bucket = self._buckets.get(key_id) or self._before.get(key_id)
         if bucket is None:
-            bucket = Bucket(limit, burst_of(limit), now)
+            bucket = Allowance(limit, burst_of(limit), now)
         self._buckets[key_id] = bucket
+        bucket.limit = limit
         bucket.fill(now)
         return bucket
 
 
-IDLE_S: Final = 1.0
-"""How long what was taken ahead waits for a request."""
+def _is_empty(ahead: _Ahead, now: float) -> bool:
+    """Says whether there is none to be had; a clock may go back, and nobody waits for that."""
+    return 0 < ahead.empty_until - now <= LONGEST_S and 0 <= now - ahead.taken_at < LOOK_S
+
+
+def _refused(limit: int, wait_s: float) -> RateLimited:
+    # Clients wait for a minute at most: after that it is a second or two for some.
+    return RateLimited(limit=limit, retry_after=min(MINUTE_S, math.ceil(wait_s)))
+
+
+LOOK_S: Final = 2.0
+"""How long a worker believes that there is none to be had: others may have given some back."""
 
 KNOWN_S: Final = 1.0
 """How long a key is refused without being looked up: it may have a higher limit by now."""

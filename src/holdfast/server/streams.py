@@ -13,6 +13,7 @@ import json
 import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
@@ -20,7 +21,7 @@ from typing import Any, Final
 from holdfast.engine.journal.events import API_VERSION, MAX_LISTED, envelope
 from holdfast.engine.journal.occurrences import kinds_of
 from holdfast.engine.tenant import TenantVault
-from holdfast.errors import HoldfastError
+from holdfast.errors import Damaged, HoldfastError
 from holdfast.instants import to_text
 from holdfast.model.events import EventRow
 from holdfast.server.problems import TooManyAtOnce
@@ -178,12 +179,18 @@ class Streams:
         Of some types, or of all. `is_valid` is asked now and then, in a thread, whether the
         listener may go on.
         """
+        newest = None
+        if after is None:
+            newest = await _in_turn(find_newest, vault, namespace)
         last = await _in_turn(vault.events.last)
-        after = last if after is None else after
+        if after is None:
+            after = last if newest is None else newest.number
         listener = Listener(namespace, after, frozenset(kinds_of(types)))
         reader, passed = self._join(vault, listener, last)
         try:
-            yield message_line(_connected(vault))
+            # Who is cut off before the first event comes back with this id, and misses nothing.
+            first_id = None if newest is None else newest.id
+            yield message_line(_connected(vault), event_id=first_id)
             async for line in self._missed(vault, listener, passed, is_valid):
                 yield line
             async for line in self._live(listener, is_valid):
@@ -270,6 +277,16 @@ class Streams:
             del self.readers[reader.vault.tenant_id]
             for listener in reader.listeners:
                 listener.end()
+
+
+def find_newest(vault: TenantVault, namespace: str | None) -> EventRow | None:
+    """Returns the latest event that a listener could have seen; None if there is none.
+
+    Also if it is damaged, which keeps nobody from hearing of others.
+    """
+    with suppress(Damaged):
+        return next(iter(vault.events.list(namespace=namespace, limit=1)[0]), None)
+    return None
 
 
 def read_page(vault: TenantVault, after: int) -> list[EventRow]:

@@ -4,8 +4,11 @@ with Proxy(port) as proxy:
 ...  # connect to proxy.port
 proxy.cut()
 proxy.mend()
+
+With several ports it is a balancer: each connection goes to the next of them that takes it.
 """
 
+import itertools
 import socket
 import threading
 from contextlib import suppress
@@ -15,10 +18,10 @@ _PIECE = 1 << 16
 
 
 class Proxy:
-    """Passes connections to a port of this machine on, until it is cut."""
+    """Passes connections to a port of this machine on, or to one of several, until it is cut."""
 
-    def __init__(self, target: int) -> None:
-        self._target = target
+    def __init__(self, *targets: int) -> None:
+        self._targets, self._turns = targets, itertools.count()
         self.port = 0
         self._listening: socket.socket | None = None
         self._open = set[socket.socket]()
@@ -56,9 +59,8 @@ class Proxy:
         with suppress(OSError):
             while True:
                 near, _ = listening.accept()
-                try:
-                    far = socket.create_connection(("127.0.0.1", self._target))
-                except OSError:
+                far = self._connect()
+                if far is None:
                     near.close()
                     continue
                 with self._guard:
@@ -70,6 +72,14 @@ class Proxy:
                     _end(far)
                 for one, other in ((near, far), (far, near)):
                     threading.Thread(target=self._pass, args=(one, other), daemon=True).start()
+
+    def _connect(self) -> socket.socket | None:
+        first = next(self._turns)
+        for each in range(len(self._targets)):
+            target = self._targets[(first + each) % len(self._targets)]
+            with suppress(OSError):
+                return socket.create_connection(("127.0.0.1", target))
+        return None
 
     def _pass(self, source: socket.socket, target: socket.socket) -> None:
         with suppress(OSError):

@@ -23,6 +23,8 @@ from typing import IO, Final, Protocol
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
+from holdfast.testing.processes import cpu_s
+
 ADMIN_KEY: Final = "holdfast-admin-0123456789abcdefghijklmnopqrstuvwxyz"
 API_KEY: Final = "holdfast-sk-0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -147,9 +149,7 @@ class Server:
         What takes too long is measured by it: it is the same however busy a machine is.
         """
         assert self.process is not None
-        stat = Path(f"/proc/{self.process.pid}/stat").read_text("ascii")
-        user, system = stat.rpartition(")")[2].split()[11:13]
-        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+        return cpu_s(self.process.pid)
 
     def read_log(self) -> str:
         """Returns the end of what the server has written to its log."""

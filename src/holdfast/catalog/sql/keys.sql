@@ -46,5 +46,16 @@ RETURNING {now}, spare, as_of
 -- name: set_rate
 UPDATE rates SET spare = :left, as_of = {now} WHERE key_id = :key_id
 
+-- Beside the row of a key, one for each second of the last minute, by the key's id and a number.
+-- name: find_requests
+SELECT as_of, spare FROM rates
+WHERE key_id BETWEEN :lowest AND :highest AND as_of BETWEEN :first AND :last
+
+-- name: add_requests
+INSERT INTO rates (key_id, spare, as_of) VALUES (:place, :count, :at)
+ON CONFLICT (key_id) DO UPDATE
+SET spare = CASE WHEN rates.as_of = excluded.as_of THEN rates.spare ELSE 0 END + excluded.spare,
+    as_of = excluded.as_of
+
 -- name: purge_rates
 DELETE FROM rates WHERE as_of < {now} - :idle_us

@@ -24,6 +24,9 @@ logger = logging.getLogger("holdfast.work")
 FIRST_S: Final = 60.0
 """Not at once: whoever starts a server wants to be answered first."""
 
+AGAIN_S: Final = 60.0
+"""After so long a lock of one that was killed has ended: a round does not wait for the next."""
+
 EVERY: Final = timedelta(hours=1)
 COLLECTS: Final = timedelta(days=1)
 WATCHES: Final = timedelta(seconds=15)
@@ -57,7 +60,8 @@ class Caretaker:
         try:
             self._vault.look_after(every=self._every, collects=self._collects)
         except Busy:
-            logger.info("another worker is looking after the vault")
+            logger.info("another worker is looking after the vault, or was killed while it did")
+            seconds = min(AGAIN_S, seconds)
         # A little more than a round each, and no two workers at the same moment.
         return seconds * (1.0 + self._draw() / 10)
 
