@@ -6,7 +6,7 @@
     await store.save(result)
 
 Both are in the same snapshots: `namespace.restore(snapshot)` brings files and conversations back
-together. It needs `holdfast[pydantic-ai]`; `docs/howto/pydantic_ai.md` shows all of it.
+together. It needs `holdfast[pydantic-ai]`; `docs/howto/pydantic-ai.md` shows all of it.
 """
 
 from holdfast.integrations.pydantic_ai.commands import HoldfastCommandWorkspace
