@@ -300,11 +300,18 @@ FROM pending p JOIN namespaces n ON n.id = p.namespace_id WHERE n.tenant_id = :t
 -- name: stored_bytes
 SELECT COALESCE(SUM(bytes), 0) FROM pack_sums WHERE tenant_id = :tenant_id
 
+-- Packs are asked for one by one: where they are joined, PostgreSQL reads all of them, as long as it
+-- knows nothing of those that came last.
 -- name: locate_object
-SELECT o.id, o.pack_id, p.name, o.block_offset, o.block_size, o.place, o.size,
-       substr(d.data, CAST(o.block_offset + 1 AS INTEGER), CAST(o.block_size AS INTEGER))
-FROM objects o JOIN packs p ON p.id = o.pack_id LEFT JOIN pack_data d ON d.pack_id = o.pack_id
-WHERE o.tenant_id = :tenant_id AND o.id = :key
+SELECT id, pack_id, name, block_offset, block_size, place, size,
+       (SELECT substr(d.data, CAST(block_offset + 1 AS INTEGER), CAST(block_size AS INTEGER))
+        FROM pack_data d WHERE d.pack_id = needed.pack_id)
+FROM (
+    SELECT o.id, o.pack_id, (SELECT p.name FROM packs p WHERE p.id = o.pack_id) AS name,
+           o.block_offset, o.block_size, o.place, o.size
+    FROM objects o WHERE o.tenant_id = :tenant_id AND o.id = :key
+) AS needed
+WHERE name IS NOT NULL
 
 -- Of objects that lie in one block inside the catalog, the first has it: each with all of it would
 -- be megabytes, for a value of some hundred kilobytes.
@@ -315,11 +322,13 @@ SELECT id, pack_id, name, block_offset, block_size, place, size,
             FROM pack_data d WHERE d.pack_id = needed.pack_id)
        END
 FROM (
-    SELECT o.id, o.pack_id, p.name, o.block_offset, o.block_size, o.place, o.size,
+    SELECT o.id, o.pack_id, (SELECT p.name FROM packs p WHERE p.id = o.pack_id) AS name,
+           o.block_offset, o.block_size, o.place, o.size,
            ROW_NUMBER() OVER (PARTITION BY o.pack_id, o.block_offset, o.block_size) AS number
-    FROM objects o JOIN packs p ON p.id = o.pack_id
+    FROM objects o
     WHERE o.tenant_id = :tenant_id AND o.id = :key
 ) AS needed
+WHERE name IS NOT NULL
 
 -- name: find_object
 SELECT id, touched FROM objects WHERE tenant_id = :tenant_id AND id = :key
