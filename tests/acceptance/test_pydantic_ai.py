@@ -426,6 +426,17 @@ async def test_nothing_outside_of_a_workspace_is_read_written_or_removed(world: 
         HoldfastWorkspace(world.reach("a"), ref=WorkspaceRef(provider="holdfast", id="b"))
 
 
+async def test_a_workspace_that_is_full_says_so(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "vault") as vault:
+        agent = vault.namespace("agent")
+        root = await (backend := HoldfastWorkspace(agent)).working_dir()
+        agent.set_quota(100)
+        with pytest.raises(OSError, match="quota") as full:
+            await backend.write_bytes(f"{root}/file", bytes(1000))
+        assert full.value.errno == errno.EDQUOT
+        assert await backend.list_dir(root) == []
+
+
 async def test_a_directory_that_is_there_keeps_its_mode(world: World) -> None:
     agent = world.reach("modes")
     agent.files.mkdir("private", mode=0o700)

@@ -22,12 +22,17 @@ from pydantic_ai.workspaces import FileEntry, WorkspaceRef, WorkspaceUnavailable
 
 from holdfast import FileInfo
 from holdfast.errors import (
+    Denied,
+    HoldfastError,
     InvalidPath,
     InvalidValue,
     NamespaceNotFound,
     NotADirectory,
     NotAFile,
     PathNotFound,
+    QuotaExceeded,
+    StorageFull,
+    TooLarge,
 )
 from holdfast.integrations.calling import Agent, Place, aside, within
 from holdfast.integrations.pydantic_ai.links import (
@@ -263,6 +268,20 @@ def _entry(path: str, info: FileInfo | None) -> FileEntry:
     return FileEntry(name=posixpath.basename(path), path=path, is_dir=is_dir, size=size)
 
 
+_NUMBERS: Final[dict[type[HoldfastError], int]] = {
+    PathNotFound: errno.ENOENT,
+    NamespaceNotFound: errno.ENOENT,
+    NotADirectory: errno.ENOTDIR,
+    NotAFile: errno.EISDIR,
+    Denied: errno.EACCES,
+    QuotaExceeded: errno.EDQUOT,
+    StorageFull: errno.ENOSPC,
+    TooLarge: errno.EFBIG,
+}
+"""What a model can be told, and can do something about. A server that is away is none of these: it
+would pass for a file that is not there."""
+
+
 def _failure(number: int, path: str) -> OSError:
     return OSError(number, os.strerror(number), path)
 
@@ -272,11 +291,8 @@ def _system_errors(path: str) -> Generator[None]:
     """Raises what an operating system would raise for a file at this path."""
     try:
         yield
-    except (PathNotFound, NamespaceNotFound) as error:
-        raise _failure(errno.ENOENT, path) from error
-    except NotADirectory as error:
-        raise _failure(errno.ENOTDIR, path) from error
-    except NotAFile as error:
-        raise _failure(errno.EISDIR, path) from error
     except InvalidPath as error:
         raise ValueError(str(error)) from error
+    except tuple(_NUMBERS) as error:
+        number = next(number for kind, number in _NUMBERS.items() if isinstance(error, kind))
+        raise _failure(number, path) from error
