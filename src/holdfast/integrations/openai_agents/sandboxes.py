@@ -24,7 +24,8 @@ from agents.sandbox.snapshot import SnapshotBase, SnapshotSpec
 
 import holdfast
 from holdfast.errors import HoldfastError, NotFound
-from holdfast.integrations.openai_agents.calling import Agent, ask, carry_through
+from holdfast.integrations.calling import carry_through
+from holdfast.integrations.openai_agents.calling import Agent, ask
 
 PLACE: Final = "openai.sandbox"
 """The store's namespace that says which snapshot each sandbox left."""

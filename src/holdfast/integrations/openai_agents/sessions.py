@@ -16,7 +16,8 @@ from agents.memory.session_settings import coerce_session_settings, resolve_sess
 
 from holdfast import Namespace, Workspace
 from holdfast.errors import InvalidValue
-from holdfast.integrations.openai_agents.calling import Agent, ask, carry_through, within
+from holdfast.integrations.calling import carry_through
+from holdfast.integrations.openai_agents.calling import Agent, ask, within
 
 PLACE: Final = "openai.session/"
 """What the store's namespaces begin with in which the items are, one for each conversation."""
