@@ -358,9 +358,7 @@ class Scripted(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
-async def test_one_call_brings_files_state_and_conversation_back(opens: Opens) -> None:
-    world = opens()
-
+def runner_in(world: Any) -> Runner:
     async def tidy_up(folder: str, tool_context: ToolContext) -> str:
         """Removes a folder."""
         world.files.delete(folder, recursive=True)
@@ -368,21 +366,48 @@ async def test_one_call_brings_files_state_and_conversation_back(opens: Opens) -
         await tool_context.save_artifact("report.txt", types.Part(text="all is gone"))
         return "removed"
 
-    sessions = HoldfastSessionService(world)
-    runner = Runner(
+    return Runner(
         app_name="app",
         agent=LlmAgent(name="helper", model=Scripted(model="scripted"), tools=[tidy_up]),
-        session_service=sessions,
+        session_service=HoldfastSessionService(world),
         artifact_service=HoldfastArtifactService(world),
         memory_service=HoldfastMemoryService(world),
     )
+
+
+async def run(runner: Runner) -> None:
+    asked = types.Content(role="user", parts=[types.Part(text="tidy up")])
+    async for _ in runner.run_async(user_id="alice", session_id="s", new_message=asked):
+        pass
+
+
+async def test_a_rewind_of_adk_takes_state_and_artifacts_of_a_session_back(opens: Opens) -> None:
+    world, runner = opens(), runner_in(opens())
+    world.files.write("src/main.py", "print('hello')\n")
+    await runner.session_service.create_session(**ALICE, session_id="s")
+    await run(runner)
+    session = await runner.session_service.get_session(**ALICE, session_id="s")
+    assert session is not None
+    await runner.rewind_async(
+        user_id="alice",
+        session_id="s",
+        rewind_before_invocation_id=session.events[0].invocation_id,
+    )
+    session = await runner.session_service.get_session(**ALICE, session_id="s")
+    assert session is not None
+    assert session.state == {"tidied": None}
+    whole = {**ALICE, "session_id": "s", "filename": "report.txt"}
+    assert await HoldfastArtifactService(world).load_artifact(**whole) is None
+    assert not world.files.exists("src")  # That is what a restore is for.
+
+
+async def test_one_call_brings_files_state_and_conversation_back(opens: Opens) -> None:
+    world, runner, sessions = opens(), runner_in(opens()), HoldfastSessionService(opens())
     world.files.write("src/main.py", "print('hello')\n")
     await sessions.create_session(**ALICE, session_id="s", state={"step": 1})
     before = world.snapshot("before the agent runs")
 
-    asked = types.Content(role="user", parts=[types.Part(text="tidy up")])
-    async for _ in runner.run_async(user_id="alice", session_id="s", new_message=asked):
-        pass
+    await run(runner)
     changed = await sessions.get_session(**ALICE, session_id="s")
     assert changed is not None
     assert changed.state == {"step": 1, "tidied": "src"}
