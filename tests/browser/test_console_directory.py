@@ -36,7 +36,7 @@ def test_the_console_of_a_directory_opens_on_what_is_in_no_snapshot(
             page = chromium.new_context(viewport={"width": 1440, "height": 900}).new_page()
             page.goto(link)
             pane = page.get_by_label("Details")
-            pane.get_by_role("heading", name="Now").wait_for()
+            pane.get_by_role("heading", name="Now", exact=True).wait_for()
             pane.get_by_label("Changes of orders.csv").get_by_text("2,20").wait_for()
             assert page.url.endswith("/console/n/shop/timeline?sel=now")
             # A name of its own: what else is served on the machine is never sent its cookie.
@@ -44,7 +44,7 @@ def test_the_console_of_a_directory_opens_on_what_is_in_no_snapshot(
             assert cookie["domain"] == link.partition("://")[2].partition(":")[0]
             # What one chooses stays chosen.
             page.get_by_role("option").last.click()
-            pane.get_by_role("heading", name="Now").wait_for(state="detached")
+            pane.get_by_role("heading", name="Now", exact=True).wait_for(state="detached")
             page.context.close()
         finally:
             os.killpg(process.pid, signal.SIGINT)

@@ -366,7 +366,7 @@ def test_what_was_deleted_comes_back_and_what_would_go_goes(
     visit.open("n", agent.name, "timeline")
     for place in ("Health", "Retention"):
         page.get_by_role("navigation", name="Namespaces").get_by_role("link", name=place).click()
-    expect(page.get_by_label("Namespace", exact=True)).to_have_value(agent.name)
+    expect(page.get_by_role("combobox", name="Namespace")).to_have_value(agent.name)
     page.get_by_label("The newest").fill("1")
     page.get_by_role("button", name="What would go?").click()
     going = page.get_by_role("region", name="What would go", exact=True)
