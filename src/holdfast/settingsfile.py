@@ -13,7 +13,7 @@ import os
 import re
 import stat
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, cast
 
 CONFIG: Final = "HOLDFAST_CONFIG"
 
@@ -119,10 +119,11 @@ def _read_toml(path: str) -> list[tuple[str, Any]]:
     except (tomllib.TOMLDecodeError, RecursionError) as exc:
         message = f"{path} is no TOML: {exc}"
         raise ValueError(message) from exc
-    libraries = document.pop(_LIBRARIES, {})
-    if not isinstance(libraries, dict):
+    read: object = document.pop(_LIBRARIES, {})
+    if not isinstance(read, dict):
         message = f"{path}: [{_LIBRARIES}] is a table of variables"
         raise ValueError(message)  # noqa: TRY004 - a setting that is wrong, and no argument
+    libraries = cast("dict[str, Any]", read)  # TOML has no other keys.
     wrong = [key for key in document if not _KEY.fullmatch(key)]
     wrong += [key for key in libraries if not _NAME.fullmatch(key) or key.startswith(_OURS)]
     if wrong:
@@ -139,8 +140,9 @@ def _text_of(value: object) -> str:
     if isinstance(value, str | int | float):
         text = str(value)
     elif isinstance(value, list):
-        parts = [_text_of(each) for each in value if not isinstance(each, list)]  # pyright: ignore[reportUnknownVariableType] - whatever stands there
-        if len(parts) != len(value) or any("," in part for part in parts):  # pyright: ignore[reportUnknownArgumentType] - as above
+        items = cast("list[object]", value)  # Whatever stands there.
+        parts = [_text_of(each) for each in items if not isinstance(each, list)]
+        if len(parts) != len(items) or any("," in part for part in parts):
             raise ValueError("is a list of names or numbers, without commas in them")
         text = ",".join(parts)
     else:

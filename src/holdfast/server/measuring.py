@@ -40,7 +40,9 @@ RETRIES: Final = Counter(
     "holdfast_retries", "Units of work that were done again, as another writer was faster."
 )
 BUCKET: Final = Counter("holdfast_bucket_requests", "Requests to the bucket.", ("kind",))
-BUCKET_BYTES: Final = Counter("holdfast_bucket_bytes", "Bytes of packs, to and fro.", ("way",))
+BUCKET_BYTES: Final = Counter(
+    "holdfast_bucket_bytes", "Bytes of packs, read and written.", ("way",)
+)
 CACHE: Final = Counter(
     "holdfast_cache_reads", "Reads of what may be kept of the bucket here.", ("outcome",)
 )

@@ -116,7 +116,7 @@ def _forget_dead_workers() -> None:
             os.kill(pid, 0)
         except ProcessLookupError:
             with suppress(FileNotFoundError):  # Another worker has done so.
-                multiprocess.mark_process_dead(pid)
+                multiprocess.mark_process_dead(pid)  # pyright: ignore[reportUnknownMemberType] - untyped there
 
 
 _COUNTED: Final = _Counted()
