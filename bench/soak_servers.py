@@ -65,6 +65,8 @@ DURABLE = {"fsync": "on", "full_page_writes": "on", "autovacuum": "on"}
 MOST_AFTER_PROMOTION_S = 2.0
 PROMOTED_AFTER_S = 5.0
 COLLECTS_S = 10.0
+SETTLED_S = 5.0
+"""How long each server may take to find out where its database is, and note what it delivers."""
 
 
 @dataclass
@@ -121,7 +123,7 @@ class Harm:
             self._promote(replica, seen)
             for each in collecting:
                 each.result()
-        self.failovers.append((began, time.monotonic()))
+        self.failovers.append((began, time.monotonic() + SETTLED_S))
 
     def _promote(self, replica: PostgresServer, seen: Seen) -> None:
         time.sleep(PROMOTED_AFTER_S)

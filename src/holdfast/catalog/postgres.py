@@ -75,8 +75,10 @@ _LEAST_SILENT_S: Final = 3
 _SESSION: Final = (
     # Of a transaction that no statement begins: see `postgres_talk.py`.
     r"-c default_transaction_isolation=read\ committed"
-    # The server, too, notices within half a minute that we vanished, and frees our locks.
+    # The server, too, notices within half a minute that we vanished, and frees our locks: also if
+    # it has sent something, which is all that it waits for then.
     " -c tcp_keepalives_idle=10 -c tcp_keepalives_interval=5 -c tcp_keepalives_count=3"
+    " -c tcp_user_timeout=15000"
 )
 """What a connection of ours is asked for. A pooler has its own, and refuses to be asked."""
 

@@ -243,13 +243,18 @@ class Lines:
                     unneeded = self._idle.pop(0)
         unneeded.connection.close()
 
+    def forget_idle(self) -> None:
+        """Closes what is idle: one of them was found dead, and to try each takes as long again."""
+        with self._guard:
+            idle, self._idle = self._idle, []
+        for line in idle:
+            line.connection.close()
+
     def close(self) -> None:
         """Closes what is idle now, and what is lent as soon as it comes back."""
         with self._guard:
             self._is_closed = True
-            idle, self._idle = self._idle, []
-        for line in idle:
-            line.connection.close()
+        self.forget_idle()
         self._reach.close()
 
 

@@ -185,7 +185,10 @@ class Talk:
         is_lost = self._line.connection.broken or isinstance(sys.exc_info()[1], UNKNOWN_THERE)
         if self._said is None or not is_lost:
             raise  # noqa: PLE0704 - called where an error is handled
+        is_broken = self._line.connection.broken
         self.end()
+        if is_broken:
+            self._lines.forget_idle()
         self._connect()
 
     def _connect(self) -> None:
