@@ -10,7 +10,6 @@ import pytest
 import holdfast
 from holdfast.testing.clocks import Watch
 
-
 if os.environ.get("HOLDFAST_TEST_POOLED") == "1":
     # They change rows past the catalog, on connections that ask for what a pooler refuses.
     collect_ignore = ["test_reused_ids.py", "test_sealed_sessions.py", "test_traces.py"]
