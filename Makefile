@@ -51,7 +51,10 @@ check-console: $(VENV)/.ready-dev ## Check the types of the console's modules; f
 
 frameworks: $(VENV)/.ready-dev ## Install the frameworks that dev does without; check and test what is for them
 	$(PY) -m pip install --quiet --editable '.[adk]'
-	$(PY) -m pyright src/holdfast/integrations/adk
+	@mkdir -p build
+	@echo '{"extends": "../pyproject.toml", "include": ["../src/holdfast/integrations/adk"], "exclude": []}' \
+	    > build/pyright-frameworks.json
+	$(PY) -m pyright -p build/pyright-frameworks.json
 	$(PY) -m pytest -n 0 -q tests/acceptance/test_adk.py tests/docs/test_docs.py -k 'adk' $(ARGS)
 
 bench: $(VENV)/.ready-dev ## Run bench/bench_*.py one by one; ONLY=tree picks bench/bench_tree.py

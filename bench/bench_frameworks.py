@@ -115,7 +115,7 @@ def measure(folder: Path, rounds: int) -> Times:
         else:
             print("ADK is not installed: make frameworks does so")
     with (
-        running_server(folder) as server,
+        running_server(folder / "server") as server,
         holdfast.Client(server.api_key, url=server.url, namespace="a") as client,
     ):
         asyncio.run(conversations(client, times, "over HTTP", rounds))

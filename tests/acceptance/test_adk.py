@@ -1,7 +1,7 @@
 """Google's Agent Development Kit in a namespace: sessions, artifacts, memories.
 
-It brings some thirty packages, so that `dev` does without it: `make frameworks` installs it, and
-runs this. Its sdist has no tests to run.
+It brings packages of its own and holds others back, so that `dev` does without it:
+`make frameworks` installs it, and runs this. Its sdist has no tests to run.
 """
 
 import asyncio

@@ -224,7 +224,7 @@ class HoldfastSessionService(BaseSessionService):
             if self._is_there(places, found.value, event, text):
                 return found.value["revision"], found.value["updated"]
             _check_current(session, found)
-            record = {
+            record: dict[str, Any] = {
                 **found.value,
                 "revision": uuid4().hex,
                 "events": found.value["events"] + 1,
