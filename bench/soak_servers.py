@@ -65,6 +65,8 @@ DURABLE = {"fsync": "on", "full_page_writes": "on", "autovacuum": "on"}
 MOST_AFTER_PROMOTION_S = 2.0
 PROMOTED_AFTER_S = 5.0
 COLLECTS_S = 10.0
+LATE_S = 1.0
+"""How much later a busy receiver may read what a server had sent before it was killed."""
 SETTLED_S = 5.0
 """How long each server may take to find out where its database is, and note what it delivers."""
 
@@ -85,7 +87,7 @@ class Harm:
         while not stop.wait(draw.uniform(1, 6)):
             server = draw.choice(servers)
             server.kill()
-            self.kills.append((time.monotonic(), time.monotonic()))
+            self.kills.append((time.monotonic(), time.monotonic() + LATE_S))
             stop.wait(draw.uniform(0, 2))
             while True:
                 try:
