@@ -51,20 +51,22 @@ class Expected:
             raise Drifted(key)
         return known
 
-    def check_open(self, key: bytes, file: int, row: Row) -> None:
-        """Raises `Drifted` if an open file is not the one that a row knows."""
+    def check_open(self, key: bytes, file: int, row: Row) -> os.stat_result:
+        """Returns the state of an open file; raises `Drifted` if it is not the one a row knows."""
         state = os.fstat(file)
         if not stat.S_ISREG(state.st_mode) or not is_as_indexed(row, state):
             raise Drifted(key)
+        return state
 
     def shorten(self, key: bytes, file: int, row: Row, data: bytes, *, mtime_ns: int) -> bool:
         """Gives an open file a shorter content, if nobody else has it open; says whether it did.
 
         Raises `Drifted` if it is not the one that the row knows.
         """
-        self.check_open(key, file, row)
+        # That state, and none that is looked at later, is what is compared once nobody can write.
+        state = self.check_open(key, file, row)
         try:
-            return self._resting.shorten(file, data, os.fstat(file), mtime_ns=mtime_ns)
+            return self._resting.shorten(file, data, state, mtime_ns=mtime_ns)
         except FileNotFoundError as exc:
             raise Drifted(key) from exc
 
