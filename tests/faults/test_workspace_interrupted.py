@@ -172,6 +172,16 @@ def test_a_part_of_a_snapshot_says_that_it_is_one(place: Place, how: int) -> Non
     assert sorted(place.deep(copy)) == sorted(place.good)
 
 
+def test_a_folder_may_have_the_name_that_a_part_is_marked_with(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "vault") as vault:
+        agent = vault.namespace("a")
+        agent.files.write(".holdfast-checkout-unfinished/x", "1")
+        agent.checkout(tmp_path / "copy")
+    assert [path.name for path in (tmp_path / "copy").iterdir()] == [
+        ".holdfast-checkout-unfinished"
+    ]
+
+
 # What somebody did since
 
 

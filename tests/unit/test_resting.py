@@ -8,9 +8,11 @@ import sys
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import holdfast
 from holdfast.workspace import library, resting
 from holdfast.workspace.library import library_name
 from holdfast.workspace.resting import Rest, Resting, lease_in_python, load_lease
@@ -72,6 +74,35 @@ def test_a_file_is_cut_where_it_is_while_nobody_else_has_it_open(tmp_path: Path)
     finally:
         os.close(fd)
     assert not resting.shorten(fd, b"", state, mtime_ns=1)
+
+
+@pytest.mark.skipif(load_lease() is lease_in_python, reason="no compiler at hand")
+def test_what_somebody_writes_before_a_file_is_cut_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work, cut = tmp_path / "work", Resting.shorten
+    work.mkdir()
+    path = work / "a.txt"
+
+    def shorten(self: Resting, *args: Any, **kwargs: Any) -> Any:
+        monkeypatch.setattr(Resting, "shorten", cut)
+        with path.open("ab") as file:
+            file.write(b"and what somebody has to say\n")
+        return self.shorten(*args, **kwargs)
+
+    with holdfast.open(tmp_path / "vault") as vault:
+        workspace = vault.workspace(work)
+        path.write_bytes(b"short\n")
+        short = workspace.snapshot("short")
+        path.write_bytes(b"a much longer content of the file\n")
+        workspace.snapshot("long")
+        monkeypatch.setattr(Resting, "shorten", shorten)
+        workspace.restore(short)
+        assert Resting.shorten is cut, "nothing was cut"
+        assert path.read_bytes() == b"short\n"
+        agent = workspace.namespace
+        kept = {agent.at(each).files.read("a.txt") for each in agent.timeline()}
+        assert b"a much longer content of the file\nand what somebody has to say\n" in kept
 
 
 @pytest.mark.skipif(load_lease() is lease_in_python, reason="no compiler at hand")

@@ -8,7 +8,7 @@ that holds the catalog's lock applies what is missing, all of it in one transact
 where there are none, and the migrations that a catalog lacks.
 
 A migration that only adds, so that a version which does not know it can go on beside one that does,
-says so in its name: `0047_more_beside_0046` can be used by whoever knows format 46. So servers are
+says so in its name: `0048_more_beside_0047` can be used by whoever knows format 47. So servers are
 replaced one by one, and back again ([0105](../../../docs/adr/0105-what-operators-expect.md)).
 
 Carries sessions over from format 15: versions and turns become parts of the journal.

@@ -87,6 +87,10 @@ class Amending:
         try:
             if self._expected.shorten(step.key, file, row, data, mtime_ns=new.mtime_ns):
                 return True
+        except Drifted:
+            # Not touched: what is there is somebody's, and is not to be taken back.
+            done.pop()
+            raise
         finally:
             os.close(file)
         done.pop()

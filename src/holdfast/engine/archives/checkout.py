@@ -150,7 +150,7 @@ def _open_empty(target: Path) -> int:
 
 def _mark(fd: int, steps: Sequence[Step], of: SnapshotId) -> bytes:
     """Makes the file that says that not all is there; returns its name, which nothing else has."""
-    taken, name = {step.key for step in steps}, UNFINISHED
+    taken, name = {step.key.partition(b"/")[0] for step in steps}, UNFINISHED
     while name in taken:
         name += b"-"
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

@@ -22,6 +22,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from holdfast import fetching
 from holdfast.catalog.namespaces import Agreement
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.coverage import LACKS_NOTHING, Lacking
@@ -378,15 +379,14 @@ def _follow(
     move: Move[T],
     transaction: Transaction | None = None,
 ) -> Move[T]:
-    """Lets an attached directory become what the head is about to show.
-
-    Returns the move, to where the directory really went.
-    """
+    """Lets an attached directory become what the head shows next; returns where it really went."""
     if handle.before_commit is None or not move.marks:
         return move
     last, stage = move.marks[-1], folded.stage
     goal = source.get_root(last.root)
     moving = Moving(folded.root, goal, folded.head.position, last.id)
+    # A directory is not written to twice: from here on a bucket is asked where it is needed.
+    fetching.done()
     became = handle.before_commit(stage, source, moving)
     if became is None:
         return replace(move, of_directory=goal.plane(Plane.FILES))

@@ -146,7 +146,8 @@ def _note(
     context: Context, tenant_id: TenantId, swept: _Swept, packer: Packer, *, is_sound: bool
 ) -> None:
     """Notes what was needed and is left, for the next collection; only where all was looked at."""
-    if swept.needed is None or not is_sound or not context.blobs.is_remote:
+    is_whole = is_sound and packer.is_complete
+    if swept.needed is None or not is_whole or not context.blobs.is_remote:
         return
     left = {pack.id for pack in swept.packs} - packer.gone | packer.made
     with context.catalog.write() as transaction:
@@ -156,7 +157,7 @@ def _note(
 def _count_rows(context: Context, tenant_id: TenantId) -> None:
     """Counts anew what rows take where some have gone: who adds one counts it, and no more.
 
-    And what packs take: of those, a version that did not count them yet may have added some.
+    And what packs take: a sum may be damaged, as every row may.
     """
     with context.catalog.write() as transaction:
         transaction.mend_pack_sums(tenant_id)

@@ -7,7 +7,8 @@ objects take is written down with it, so that no pack is read that stays as it i
 
 Small packs are joined beside whoever writes, and without looking at what is needed: each upkeep
 round joins one pack's worth of them at the most, so what it copies follows what was written, not
-what is there. What came of it is large enough to be left alone, so each byte is copied once.
+what is there. What came of it is large enough to be left alone, or holds a thousand packs: each
+byte is copied a few times at the most.
 """
 
 from collections.abc import Generator, Iterator, Sequence
@@ -113,6 +114,8 @@ class Packer:
         self.freed_bytes = 0
         """What was deleted at once, less what was written."""
         self.damaged: list[str] = []
+        self.is_complete = True
+        """Whether all was copied that should be: not, where there was no room."""
 
     @property
     def spares_nothing(self) -> bool:
@@ -143,13 +146,16 @@ class Packer:
         self._live = {}
         for pack in packs:
             with self._sparing(pack):
-                held = [place.object_id for place in self._index(pack)]
+                held = self._index(pack)
                 with self._context.catalog.ask() as transaction:
-                    located = transaction.locate(self._tenant_id, held)
+                    located = transaction.locate(
+                        self._tenant_id, [place.object_id for place in held]
+                    )
+                # Also what no row names: a row may be lost, and only who follows maps can tell.
                 self._live[pack.id] = {
-                    object_id: found.placement.size
-                    for object_id, found in located.items()
-                    if found.pack_id == pack.id
+                    place.object_id: place.size
+                    for place in held
+                    if place.object_id not in located or located[place.object_id].pack_id == pack.id
                 }
         # One that holds nothing any more is left by who was killed before it was done.
         for pack in packs:
@@ -190,8 +196,12 @@ class Packer:
         if len(builder):
             # Copying is thrift, unless nothing dead may stay. Where there is no room for it, what
             # was dead has gone already.
-            with suppress(*(StorageFull,) if self._waste else ()):
+            try:
                 self._replace(sources, builder.finish())
+            except StorageFull:
+                if not self._waste:
+                    raise
+                self.is_complete = False
 
     def _replace(self, sources: Sequence[tuple[PackRow, set[ObjectId]]], new: Pack) -> None:
         context = self._context
@@ -261,7 +271,8 @@ class Packer:
         try:
             yield
         except (Damaged, VaultTooNew):
-            self._context.catalog.check_current()  # As above.
+            # Unless somebody else is at it by now, and has moved it.
+            self._context.catalog.check_current()
             self.damaged.append(pack.name)
 
     def _drop(self, packs: Sequence[PackRow]) -> None:
@@ -299,7 +310,9 @@ class Packer:
         """Raises unless a pack holds what lives in it where the catalog says."""
         with self._context.catalog.read() as transaction:
             located = transaction.locate(self._tenant_id, list(self._live[pack.id]))
-        if not {found.placement for found in located.values()} <= {*held}:
+        # Whoever stores one anew meanwhile has it in a pack of its own.
+        here = {found.placement for found in located.values() if found.pack_id == pack.id}
+        if not here <= {*held}:
             raise PackDamaged(pack.name, reason="it does not hold what the catalog says")
 
     def _check_copies(self, pack: PackRow, held: Sequence[Placement]) -> None:
