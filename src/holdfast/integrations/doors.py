@@ -27,6 +27,13 @@ Agent: TypeAlias = (
 """One agent's world: a namespace, here or on a server, or a directory that is attached to one."""
 
 
+def checked_name(name: str) -> str:
+    """Returns the name of a place in the store; raises `InvalidValue` for one within another."""
+    if not name or "/" in name or "\0" in name:
+        raise InvalidValue("a name has characters, and neither a slash nor a NUL among them")
+    return name
+
+
 class Door:
     """The way to one namespace, in this process or on a server."""
 

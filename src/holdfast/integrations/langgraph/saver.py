@@ -22,7 +22,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from holdfast import Restored, SnapshotInfo
 from holdfast.errors import InvalidValue, SnapshotNotFound
-from holdfast.integrations.doors import Agent, Door, Steps
+from holdfast.integrations.doors import Agent, Door, Steps, checked_name
 from holdfast.integrations.langgraph import reading, records, writing
 from holdfast.integrations.langgraph.caching import Parts
 from holdfast.integrations.langgraph.listing import Choice, Listed, Listing
@@ -56,7 +56,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
     ) -> None:
         super().__init__(serde=serde)
         self.snapshots = snapshots
-        self._door, self._start = Door(agent), f"{name}/"
+        self._door, self._start = Door(agent), f"{checked_name(name)}/"
         self._store: Any = None
         """What is read instead of the head: the store as a snapshot shows it."""
         # Threads with large values: what the parent has of them need not be put again. Only a hint:

@@ -28,7 +28,7 @@ from langgraph.store.base import (
 )
 
 from holdfast.errors import Damaged, InvalidValue, NotAsExpected
-from holdfast.integrations.doors import Agent, Door, Step, Steps
+from holdfast.integrations.doors import Agent, Door, Step, Steps, checked_name
 from holdfast.integrations.langgraph.searching import Vector, fits, matches, nearness, to_bytes
 
 NAME: Final = "langgraph-store"
@@ -78,7 +78,7 @@ class HoldfastStore(BaseStore):
     ) -> None:
         self.ttl_config = ttl
         self._door = Door(agent)
-        self._items, self._vectors = f"{name}/", f"{name}.vectors/"
+        self._items, self._vectors = f"{checked_name(name)}/", f"{name}.vectors/"
         self._embeddings = None if index is None else ensure_embeddings(index.get("embed"))
         fields = (index or {}).get("fields") or [WHOLE]
         self._fields = [(field, _path_of(field)) for field in fields]

@@ -65,6 +65,8 @@ class HoldfastSession:
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Adds items at the end, all of them or none."""
+        if not all(isinstance(item, dict) for item in items):
+            raise InvalidValue("an item of a conversation is an object")
         if items:
             await carry_through(self._append(items))
 
