@@ -42,7 +42,7 @@ from holdfast.catalog.tables import (
 )
 from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import Slots
-from holdfast.errors import Incompatible, PathExists, Unavailable
+from holdfast.errors import Incompatible, InvalidValue, PathExists, Unavailable
 from holdfast.ids import IdMaker
 from holdfast.instants import to_us
 from holdfast.model.upkeep import Load, Loss
@@ -379,9 +379,19 @@ _inherited: Final[list[object]] = []
 """Connections of a parent process: kept, so that the garbage collector never closes them."""
 
 
+_ADDRESS: Final = (
+    "It is postgresql://USER:PASSWORD@HOST/NAME; what is no letter or digit in one of these is "
+    "written as % and two digits."
+)
+
+
 def _conninfo(url: str, *, wait_s: float, session: str = _SESSION) -> str:
-    with translated():
+    try:
         given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        # Not what the driver says, which quotes the password.
+        message = "the address of the database cannot be read"
+        raise InvalidValue(message).with_hint(_ADDRESS) from None
     # A server that vanished without a word is noticed in time to look for it again: in three
     # fifths of what a transaction waits for a connection.
     silent_s = max(_LEAST_SILENT_S, int(wait_s * 3 / 5))

@@ -44,5 +44,5 @@ def run(arguments: Namespace, console: Console) -> int:
             for name, value in console.environ.items()
             if name not in ("HOLDFAST_DATABASE_URL", "HOLDFAST_OBJECTS_URL")
         }
-        asked = Namespace(host="127.0.0.1", port=arguments.port, workers=None)
+        asked = Namespace(host="127.0.0.1", port=arguments.port, workers=None, check=False)
         return serve.run(asked, replace(console, data=str(vault), objects=None, environ=environ))
