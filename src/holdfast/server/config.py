@@ -217,6 +217,10 @@ def _wrong(config: Config) -> list[str]:
         (0 <= config.port <= LAST_PORT, f"a port is up to {LAST_PORT}, not {config.port}"),
         (config.workers >= 1, "a server has 1 or more workers"),
         (
+            config.admin_key is None or config.admin_key != config.api_key,
+            f"{ADMIN_KEY} and {API_KEY} are two keys",
+        ),
+        (
             url is None or url.startswith(POSTGRES_SCHEMES),
             "HOLDFAST_DATABASE_URL begins with postgresql://",
         ),
