@@ -16,7 +16,7 @@ from agents.memory.session_settings import coerce_session_settings, resolve_sess
 
 from holdfast import Namespace, Workspace
 from holdfast.errors import InvalidValue
-from holdfast.integrations.calling import carry_through
+from holdfast.integrations.carrying import carry_through
 from holdfast.integrations.openai_agents.calling import Agent, ask, within
 
 PLACE: Final = "openai.session/"
