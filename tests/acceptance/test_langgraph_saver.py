@@ -554,6 +554,19 @@ def test_what_was_begun_is_over_when_its_caller_was_cancelled(
         asyncio.run(run(agent))
 
 
+def test_a_restore_is_of_a_thread_that_its_snapshot_holds(agent: Any) -> None:
+    saver = HoldfastSaver(agent, snapshots=True)
+    first = put(saver, "a", {"messages": ["hello"]})
+    saver.copy_thread("a", "copy")
+    [copied] = saver.list(config_of("copy"))
+    for config in (copied.config, config_of("nobody", first["configurable"]["checkpoint_id"])):
+        assert asyncio.run(saver.afind_snapshot(config)) is None
+        with pytest.raises(SnapshotNotFound):
+            saver.restore(config)
+    assert values_of(saver, config_of("copy")) == {"messages": ["hello"]}
+    assert saver.restore(first).verified
+
+
 def test_a_step_is_a_request_for_each_call(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     with holdfast.Client(server.api_key, url=server.url, namespace="steps") as client:
         saver, sent, send = HoldfastSaver(client), list[str](), client.sender.send
