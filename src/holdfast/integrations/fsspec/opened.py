@@ -55,6 +55,7 @@ class HoldfastFile(AbstractBufferedFile):
         self.namespace, self.inner = split(path)
         self._gathered: IO[bytes] = BytesIO()
         self._is_done = False
+        self._has_read = False
         # What fsspec remembers of a file in another process may be of another version.
         options.pop("size", None)
         if mode == "rb":
@@ -81,8 +82,8 @@ class HoldfastFile(AbstractBufferedFile):
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         with system_errors(self.path):
-            if start <= 0 and end >= self.size:
-                # All of it in one go is of one version, whichever that is.
+            if start <= 0 and end >= self.size and not self._has_read:
+                # All of it in one go is of one version, whichever that is, and goes with nothing.
                 data: bytes = self._reader.read(self.inner)
                 is_same = len(data) == self.size
             else:
@@ -92,6 +93,7 @@ class HoldfastFile(AbstractBufferedFile):
                 )
         if not is_same:
             raise failure(errno.ESTALE, self.path)
+        self._has_read = True
         return data
 
     # Writing
