@@ -25,8 +25,9 @@ from fsspec.transaction import Transaction
 
 from holdfast import ABSENT
 from holdfast.errors import NotAsExpected, PathNotFound
+from holdfast.integrations.failures import failure, system_errors
 from holdfast.integrations.fsspec.doors import Door
-from holdfast.integrations.fsspec.places import described, failure, split, system_errors
+from holdfast.integrations.fsspec.places import described, split
 
 GATHERED_BYTES: Final = 8 << 20
 """How much of what is being written is in memory; what is more, in a temporary file."""
