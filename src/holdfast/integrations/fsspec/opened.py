@@ -25,16 +25,13 @@ from fsspec.transaction import Transaction
 
 from holdfast import ABSENT
 from holdfast.errors import NotAsExpected, PathNotFound
+from holdfast.integrations.bounds import TOGETHER_BYTES, TOGETHER_FILES
 from holdfast.integrations.failures import failure, system_errors
 from holdfast.integrations.fsspec.doors import Door
 from holdfast.integrations.fsspec.places import described, split
 
 GATHERED_BYTES: Final = 8 << 20
 """How much of what is being written is in memory; what is more, in a temporary file."""
-
-TOGETHER_BYTES: Final = 32 << 20
-TOGETHER_FILES: Final = 4096
-"""What one transaction takes: less bytes than this, and no more files."""
 
 ATTEMPTS: Final = 50
 """How often somebody who appends tries: each failure is the success of another one."""
