@@ -177,6 +177,21 @@ def test_a_file_that_is_replaced_while_it_is_read_is_no_mixture(
     assert error.value.errno == errno.ESTALE
 
 
+def test_all_of_a_file_goes_with_what_was_read_before(fs: HoldfastFileSystem, name: str) -> None:
+    fs.pipe_file(f"{name}/file", b"a" * 40)
+    with fs.open(f"{name}/file", cache_type="none") as file:
+        assert file.read() == b"a" * 40
+        file.seek(0)
+        assert file.read() == b"a" * 40
+        file.seek(0)
+        assert file.read(10) == b"a" * 10
+        fs.pipe_file(f"{name}/file", b"b" * 40)
+        file.seek(0)
+        with pytest.raises(OSError) as error:  # noqa: PT011 - its number is looked at
+            file.read()
+    assert error.value.errno == errno.ESTALE
+
+
 def test_what_is_written_is_there_when_it_is_closed(fs: HoldfastFileSystem, name: str) -> None:
     fs.pipe_file(f"{name}/a", b"old")
     file = fs.open(f"{name}/a", "wb", block_size=4)

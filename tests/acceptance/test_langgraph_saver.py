@@ -7,6 +7,7 @@ two who write at once, or about names that mean harm.
 import asyncio
 import copy
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from itertools import chain, count
 from pathlib import Path
@@ -510,6 +511,60 @@ def test_a_directory_goes_back_with_its_graph(tmp_path: Path) -> None:
         saver.restore(first)
         assert (folder / "a.txt").read_text() == "kept"
         assert values_of(saver, config_of("t")) == {"messages": ["hello"]}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "awaited"])
+@pytest.mark.parametrize("name", ["put", "snapshot", "restore"])
+def test_what_was_begun_is_over_when_its_caller_was_cancelled(
+    request: pytest.FixtureRequest, kind: str, name: str, tmp_path: Path
+) -> None:
+    async def run(agent: Any) -> None:
+        saver, done = HoldfastSaver(agent, snapshots=True), list[str]()
+        at = await saver.aput(config_of("t"), empty_checkpoint(), {"step": 1}, {})
+        owner = agent.store if name == "put" else agent
+        work, begun = getattr(owner, name), threading.Event()
+
+        def slowly(*args: Any, **named: Any) -> Any:
+            begun.set()
+            time.sleep(0.05)
+            work(*args, **named)
+            done.append(name)
+
+        async def awaited(*args: Any, **named: Any) -> Any:
+            begun.set()
+            await asyncio.sleep(0.05)
+            await work(*args, **named)
+            done.append(name)
+
+        setattr(owner, name, awaited if kind == "awaited" else slowly)
+        task = asyncio.create_task(
+            saver.arestore(at)
+            if name == "restore"
+            else saver.aput(at, empty_checkpoint(), {"step": 2}, {})
+        )
+        assert await asyncio.to_thread(begun.wait, 60)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert done == [name]
+        if kind == "awaited":
+            await agent.close()
+
+    for agent in opened(request, kind, tmp_path):
+        asyncio.run(run(agent))
+
+
+def test_a_restore_is_of_a_thread_that_its_snapshot_holds(agent: Any) -> None:
+    saver = HoldfastSaver(agent, snapshots=True)
+    first = put(saver, "a", {"messages": ["hello"]})
+    saver.copy_thread("a", "copy")
+    [copied] = saver.list(config_of("copy"))
+    for config in (copied.config, config_of("nobody", first["configurable"]["checkpoint_id"])):
+        assert asyncio.run(saver.afind_snapshot(config)) is None
+        with pytest.raises(SnapshotNotFound):
+            saver.restore(config)
+    assert values_of(saver, config_of("copy")) == {"messages": ["hello"]}
+    assert saver.restore(first).verified
 
 
 def test_a_step_is_a_request_for_each_call(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

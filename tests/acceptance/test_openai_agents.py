@@ -19,6 +19,7 @@ from agents.sandbox import Manifest, RemoteSnapshotSpec
 from agents.sandbox.errors import SnapshotRestoreError
 from agents.sandbox.sandboxes.unix_local import UnixLocalSandboxClient
 from agents.sandbox.session import Dependencies
+from agents.sandbox.snapshot import SnapshotBase
 from agents.testing import ScriptedModel, assistant_message, function_call
 from agents.tracing import custom_span, set_trace_processors, trace
 
@@ -289,6 +290,18 @@ def test_a_sandbox_begins_with_what_was_restored_or_edited(
             await lost.restore()
 
     run(play())
+
+
+def test_what_a_state_names_is_sent_no_key(
+    server: Server, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOLDFAST_URL", server.url)
+    monkeypatch.setenv("HOLDFAST_API_KEY", server.api_key)
+    spec = HoldfastSnapshotSpec(namespace=f"agent-{next(NUMBERS)}")
+    run(spec.build("one").persist(packed(b"1")))
+    # Whoever asks there instead has an error.
+    state = spec.build("one").model_dump() | {"url": "http://127.0.0.1:1"}
+    assert run(SnapshotBase.parse(state).restorable())
 
 
 def packed(content: bytes) -> io.BytesIO:

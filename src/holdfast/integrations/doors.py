@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import holdfast
 from holdfast.errors import HoldfastError, InvalidValue
+from holdfast.integrations.carrying import carry_through
 
 T = TypeVar("T")
 
@@ -65,16 +66,16 @@ class Door:
         return await asyncio.to_thread(self.read, steps, store)
 
     async def awrite(self, steps: Steps[T]) -> T:
-        """Does what `write` does, without keeping others waiting."""
+        """Does what `write` does, without keeping others waiting; all of it, cancelled or not."""
         if self.is_awaited:
-            return await _awaited(steps, self.world.store)
-        return await asyncio.to_thread(self.write, steps)
+            return await carry_through(_awaited(steps, self.world.store))
+        return await carry_through(asyncio.to_thread(self.write, steps))
 
     async def ado(self, call: Callable[[Any], Any]) -> Any:
-        """Makes one call of the agent, without keeping others waiting."""
+        """Makes one call of the agent, without keeping others waiting; to its end as well."""
         if self.is_awaited:
-            return await call(self.agent)
-        return await asyncio.to_thread(call, self.agent)
+            return await carry_through(call(self.agent))
+        return await carry_through(asyncio.to_thread(call, self.agent))
 
     def do(self, call: Callable[[Any], Any]) -> Any:
         """Makes one call of the agent."""

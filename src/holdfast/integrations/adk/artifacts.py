@@ -36,14 +36,12 @@ from pydantic_core import to_jsonable_python
 from holdfast import ABSENT
 from holdfast.errors import Busy, InvalidPath, NotAsExpected, PathNotFound
 from holdfast.integrations.adk.names import joined
+from holdfast.integrations.bounds import TOGETHER_BYTES
 from holdfast.integrations.calling import Place, aside, within
 
 FOLDER: Final = "artifacts"
 CONTENT: Final = "content"
 ABOUT: Final = "about.json"
-
-TOGETHER_BYTES: Final = 32 << 20
-"""Files with so many bytes are too much for one transaction."""
 
 MOST_REFERENCES: Final = 5
 """How many artifacts may refer to one another in a row, as in ADK's own services."""

@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary, finalize
 
 import holdfast
 from holdfast import Client, Holdfast, Namespace
-from holdfast.integrations.fsspec.places import failure
+from holdfast.integrations.failures import failure
 
 
 class _Opened:

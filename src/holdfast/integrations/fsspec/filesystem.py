@@ -25,17 +25,16 @@ from fsspec.utils import stringify_path
 
 from holdfast import ABSENT
 from holdfast.errors import NotADirectory
+from holdfast.integrations.failures import failure, system_errors
 from holdfast.integrations.fsspec.doors import Door
 from holdfast.integrations.fsspec.opened import GATHERED_BYTES, HoldfastFile, Together
 from holdfast.integrations.fsspec.places import (
     MOMENT,
     SCHEME,
     described,
-    failure,
     joined,
     parsed,
     split,
-    system_errors,
 )
 
 Info = dict[str, Any]

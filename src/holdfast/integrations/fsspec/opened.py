@@ -25,15 +25,13 @@ from fsspec.transaction import Transaction
 
 from holdfast import ABSENT
 from holdfast.errors import NotAsExpected, PathNotFound
+from holdfast.integrations.bounds import TOGETHER_BYTES, TOGETHER_FILES
+from holdfast.integrations.failures import failure, system_errors
 from holdfast.integrations.fsspec.doors import Door
-from holdfast.integrations.fsspec.places import described, failure, split, system_errors
+from holdfast.integrations.fsspec.places import described, split
 
 GATHERED_BYTES: Final = 8 << 20
 """How much of what is being written is in memory; what is more, in a temporary file."""
-
-TOGETHER_BYTES: Final = 32 << 20
-TOGETHER_FILES: Final = 4096
-"""What one transaction takes: less bytes than this, and no more files."""
 
 ATTEMPTS: Final = 50
 """How often somebody who appends tries: each failure is the success of another one."""
@@ -55,6 +53,7 @@ class HoldfastFile(AbstractBufferedFile):
         self.namespace, self.inner = split(path)
         self._gathered: IO[bytes] = BytesIO()
         self._is_done = False
+        self._has_read = False
         # What fsspec remembers of a file in another process may be of another version.
         options.pop("size", None)
         if mode == "rb":
@@ -81,8 +80,8 @@ class HoldfastFile(AbstractBufferedFile):
 
     def _fetch_range(self, start: int, end: int) -> bytes:
         with system_errors(self.path):
-            if start <= 0 and end >= self.size:
-                # All of it in one go is of one version, whichever that is.
+            if start <= 0 and end >= self.size and not self._has_read:
+                # All of it in one go is of one version, whichever that is, and goes with nothing.
                 data: bytes = self._reader.read(self.inner)
                 is_same = len(data) == self.size
             else:
@@ -92,6 +91,7 @@ class HoldfastFile(AbstractBufferedFile):
                 )
         if not is_same:
             raise failure(errno.ESTALE, self.path)
+        self._has_read = True
         return data
 
     # Writing

@@ -1,31 +1,13 @@
-"""What fsspec calls a file, and what went wrong with it in the words of an operating system.
+"""What fsspec calls a file, and what it is told of one.
 
 The first part of a path is the namespace, the rest a path in it. A namespace whose own name has a
 slash is said with `%2F`, and a percent sign in one as `%25`: so every path has one meaning.
 """
 
-import errno
-import os
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Any, Final
 from urllib.parse import unquote
 
 from holdfast import FileInfo
-from holdfast.errors import (
-    Denied,
-    HoldfastError,
-    InvalidPath,
-    NamespaceNotFound,
-    NotADirectory,
-    NotAFile,
-    NotAsExpected,
-    PathExists,
-    PathNotFound,
-    QuotaExceeded,
-    StorageFull,
-    TooLarge,
-)
 
 SCHEME: Final = "holdfast://"
 MOMENT: Final = "?at="
@@ -72,41 +54,3 @@ def described(namespace: str, info: FileInfo) -> dict[str, Any]:
     if info.target is not None:
         answer |= {"islink": True, "destination": info.target}
     return answer
-
-
-_NUMBERS: Final[dict[type[HoldfastError], int]] = {
-    PathNotFound: errno.ENOENT,
-    NamespaceNotFound: errno.ENOENT,
-    PathExists: errno.EEXIST,
-    NotAsExpected: errno.EEXIST,
-    NotADirectory: errno.ENOTDIR,
-    NotAFile: errno.EISDIR,
-    InvalidPath: errno.EINVAL,
-    Denied: errno.EACCES,
-    QuotaExceeded: errno.EDQUOT,
-    StorageFull: errno.ENOSPC,
-    TooLarge: errno.EFBIG,
-}
-"""What programs that open files know how to answer. A server that is away is none of these: it
-would pass for a file that is not there."""
-
-
-@contextmanager
-def system_errors(place: str) -> Generator[None]:
-    """Raises what an operating system would raise for a file at this path."""
-    try:
-        yield
-    except tuple(_NUMBERS) as error:
-        number = next(number for kind, number in _NUMBERS.items() if isinstance(error, kind))
-        if isinstance(error, NotAFile):
-            # A link is none that is followed; the third thing that it may be is a directory that
-            # has to be empty. A server of another version may not say.
-            number = {"directory": number, "link": errno.ELOOP}.get(
-                getattr(error, "found", "directory"), errno.ENOTEMPTY
-            )
-        raise failure(number, place) from error
-
-
-def failure(number: int, place: str) -> OSError:
-    """Returns an error of an operating system, of the class that its number stands for."""
-    return OSError(number, os.strerror(number), place)

@@ -210,16 +210,21 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
     # Going back
 
     def find_snapshot(self, config: RunnableConfig) -> SnapshotInfo | None:
-        """Returns the newest snapshot that was taken with a checkpoint, or None."""
+        """Returns the newest snapshot that was taken with a checkpoint, or None.
+
+        One that does not hold it is none: a copy of a thread has the ids of the first.
+        """
         wanted = _named(config)
         found = self._door.do(lambda _: self._door.world.timeline(trace_id=wanted, limit=1))
-        return found[0] if found else None
+        return found[0] if found and self.at(found[0]).get_tuple(config) is not None else None
 
     async def afind_snapshot(self, config: RunnableConfig) -> SnapshotInfo | None:
         """Returns what `find_snapshot` does."""
         wanted = _named(config)
         found = await self._door.ado(lambda _: self._door.world.timeline(trace_id=wanted, limit=1))
-        return found[0] if found else None
+        if not found or await self.at(found[0]).aget_tuple(config) is None:
+            return None
+        return found[0]
 
     def restore(self, config: RunnableConfig) -> Restored:
         """Brings back everything as it was when a checkpoint was put: files, state, conversation.

@@ -4,15 +4,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from holdfast import AsyncClient, Client, Namespace, Workspace
+from holdfast import AsyncClient
+from holdfast.integrations import calling
 
-Agent = Namespace | Client | AsyncClient
+Agent = calling.Agent | AsyncClient
 """One agent's world: in this process, or on a server."""
-
-
-def within(place: Agent | Workspace) -> Agent:
-    """Returns the namespace that is meant: of a directory, the one that it is attached to."""
-    return place.namespace if isinstance(place, Workspace) else place
 
 
 async def ask(agent: Agent, method: Callable[..., Any], *args: Any, **named: Any) -> Any:

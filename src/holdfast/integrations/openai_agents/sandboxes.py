@@ -24,7 +24,7 @@ from agents.sandbox.snapshot import SnapshotBase, SnapshotSpec
 
 import holdfast
 from holdfast.errors import HoldfastError, NotFound
-from holdfast.integrations.calling import carry_through
+from holdfast.integrations.carrying import carry_through
 from holdfast.integrations.openai_agents.calling import Agent, ask
 
 PLACE: Final = "openai.sandbox"
@@ -94,13 +94,13 @@ class HoldfastSnapshots:
 class HoldfastSnapshot(SnapshotBase):
     """What a sandbox left, found again by whoever reads the state of its session.
 
-    That state says where it is, and not with which key: a server's is read from the environment.
+    That state may come from anybody: it names no server, for that would be sent the key. Both are
+    read from the environment.
     """
 
     type: Literal["holdfast"] = "holdfast"  # pyright: ignore[reportIncompatibleVariableOverride] - as theirs
     namespace: str
     vault: str | None = None
-    url: str | None = None
 
     async def persist(self, data: io.IOBase, *, dependencies: Dependencies | None = None) -> None:
         """Keeps the workspace that a plain tar file has."""
@@ -133,7 +133,7 @@ class HoldfastSnapshot(SnapshotBase):
     @asynccontextmanager
     async def _opened(self) -> AsyncGenerator[HoldfastSnapshots]:
         if self.vault is None:
-            async with holdfast.AsyncClient(url=self.url, namespace=self.namespace) as client:
+            async with holdfast.AsyncClient(namespace=self.namespace) as client:
                 yield HoldfastSnapshots(client)
             return
         vault = await asyncio.to_thread(holdfast.open, self.vault)
@@ -147,15 +147,15 @@ class HoldfastSnapshot(SnapshotBase):
 
 
 class HoldfastSnapshotSpec(SnapshotSpec):
-    """Where sandboxes keep what they leave: a namespace of the vault at `vault`, or of a server."""
+    """Where sandboxes keep what they leave: a namespace of the vault at `vault`.
+
+    Without one, of the server that `HOLDFAST_URL` names.
+    """
 
     type: Literal["holdfast"] = "holdfast"  # pyright: ignore[reportIncompatibleVariableOverride] - as theirs
     namespace: str
     vault: str | None = None
-    url: str | None = None
 
     def build(self, snapshot_id: str) -> HoldfastSnapshot:
         """Returns what one sandbox leaves."""
-        return HoldfastSnapshot(
-            id=snapshot_id, namespace=self.namespace, vault=self.vault, url=self.url
-        )
+        return HoldfastSnapshot(id=snapshot_id, namespace=self.namespace, vault=self.vault)

@@ -14,10 +14,11 @@ from typing import Any, Final
 from agents import SessionSettings, TResponseInputItem
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from holdfast import Namespace, Workspace
+from holdfast import AsyncClient, Namespace, Workspace
 from holdfast.errors import InvalidValue
-from holdfast.integrations.calling import carry_through
-from holdfast.integrations.openai_agents.calling import Agent, ask, within
+from holdfast.integrations.calling import within
+from holdfast.integrations.carrying import carry_through
+from holdfast.integrations.openai_agents.calling import Agent, ask
 
 PLACE: Final = "openai.session/"
 """What the store's namespaces begin with in which the items are, one for each conversation."""
@@ -40,7 +41,7 @@ class HoldfastSession:
         self.session_settings: SessionSettings | None = coerce_session_settings(
             session_settings or {}
         )
-        self._agent = within(agent)
+        self._agent = agent if isinstance(agent, AsyncClient) else within(agent)
         self._place = f"{PLACE}{session_id}"
         self._last = 0, 0.0
         """How many items the last read of the end was for, and how long it took."""

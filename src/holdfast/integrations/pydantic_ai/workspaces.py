@@ -10,7 +10,6 @@ that is not there; one that is made with a `ref` raises `WorkspaceUnavailableErr
 """
 
 import errno
-import os
 import posixpath
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -21,20 +20,9 @@ from uuid import uuid4
 from pydantic_ai.workspaces import FileEntry, WorkspaceRef, WorkspaceUnavailableError
 
 from holdfast import FileInfo
-from holdfast.errors import (
-    Denied,
-    HoldfastError,
-    InvalidPath,
-    InvalidValue,
-    NamespaceNotFound,
-    NotADirectory,
-    NotAFile,
-    PathNotFound,
-    QuotaExceeded,
-    StorageFull,
-    TooLarge,
-)
+from holdfast.errors import InvalidPath, InvalidValue, PathNotFound
 from holdfast.integrations.calling import Agent, Place, aside, within
+from holdfast.integrations.failures import failure, system_errors
 from holdfast.integrations.pydantic_ai.links import (
     ABOVE,
     check_absolute,
@@ -178,9 +166,9 @@ class HoldfastWorkspace:
             try:
                 inner = to_inner(path)
                 if inner is None:
-                    raise _failure(errno.EISDIR if path in ABOVE else outside, path)
+                    raise failure(errno.EISDIR if path in ABOVE else outside, path)
                 if not inner and at_root is not None:
-                    raise _failure(at_root, path)
+                    raise failure(at_root, path)
                 with _system_errors(path):
                     return step(agent, inner)
             except OSError:
@@ -226,7 +214,7 @@ class HoldfastWorkspace:
             self._done(path, lambda agent, inner: agent.files.mkdir(inner), outside=errno.EACCES)
             return
         if not is_dir:
-            raise _failure(errno.EEXIST, path)
+            raise failure(errno.EEXIST, path)
 
     def _remove(self, path: str) -> None:
         # A link is removed itself; one above it is followed.
@@ -237,7 +225,7 @@ class HoldfastWorkspace:
             raise ValueError(message)
         inner = to_inner(real)
         if inner is None:
-            raise _failure(errno.ENOENT, path)
+            raise failure(errno.ENOENT, path)
         with _system_errors(path):
             self._enter().files.delete(inner, recursive=True)
 
@@ -268,31 +256,11 @@ def _entry(path: str, info: FileInfo | None) -> FileEntry:
     return FileEntry(name=posixpath.basename(path), path=path, is_dir=is_dir, size=size)
 
 
-_NUMBERS: Final[dict[type[HoldfastError], int]] = {
-    PathNotFound: errno.ENOENT,
-    NamespaceNotFound: errno.ENOENT,
-    NotADirectory: errno.ENOTDIR,
-    NotAFile: errno.EISDIR,
-    Denied: errno.EACCES,
-    QuotaExceeded: errno.EDQUOT,
-    StorageFull: errno.ENOSPC,
-    TooLarge: errno.EFBIG,
-}
-"""What a model can be told, and can do something about. A server that is away is none of these: it
-would pass for a file that is not there."""
-
-
-def _failure(number: int, path: str) -> OSError:
-    return OSError(number, os.strerror(number), path)
-
-
 @contextmanager
 def _system_errors(path: str) -> Generator[None]:
-    """Raises what an operating system would raise for a file at this path."""
-    try:
-        yield
-    except InvalidPath as error:
-        raise ValueError(str(error)) from error
-    except tuple(_NUMBERS) as error:
-        number = next(number for kind, number in _NUMBERS.items() if isinstance(error, kind))
-        raise _failure(number, path) from error
+    """Raises what an operating system would; for what is no path at all, `ValueError`."""
+    with system_errors(path):
+        try:
+            yield
+        except InvalidPath as error:
+            raise ValueError(str(error)) from error
