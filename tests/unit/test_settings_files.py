@@ -181,7 +181,15 @@ def test_nobody_who_stays_is_asked_for_a_vault_that_a_file_names(name: str) -> N
 def test_a_check_shows_what_would_be_used_and_no_secret(tmp_path: Path, toml) -> None:
     (tmp_path / "url").write_text(SECRET)
     environ = {
-        **toml('secrets_key = "hidden-hidden-hidden-hidden-hidden"\nlog_level = "debug"'),
+        **toml(
+            """
+            secrets_key = "hidden-hidden-hidden-hidden-hidden"
+            log_level = "debug"
+            cache = "/pages"
+            [environment]
+            GOOGLE_SERVICE_ACCOUNT_KEY = "hidden"
+            """
+        ),
         "HOLDFAST_DATABASE_URL_FILE": str(tmp_path / "url"),
         "HOLDFAST_API_KEY": "hidden",
         "PGPASSWORD_FILE": str(tmp_path / "url"),
@@ -192,6 +200,8 @@ def test_a_check_shows_what_would_be_used_and_no_secret(tmp_path: Path, toml) ->
     assert shown["HOLDFAST_SECRETS_KEY"][2:] == (WITHHELD, environ[CONFIG])
     assert shown["HOLDFAST_DATABASE_URL"].value == "postgresql://me:…@db/vault"
     assert shown["PGPASSWORD"][2:] == (WITHHELD, str(tmp_path / "url"))
+    assert shown["GOOGLE_SERVICE_ACCOUNT_KEY"][2:] == (WITHHELD, environ[CONFIG])
+    assert shown["HOLDFAST_CACHE"][2:] == ("/pages", environ[CONFIG])
     assert shown["HOLDFAST_API_KEY"][2:] == (WITHHELD, "environment")
     assert shown["HOLDFAST_PORT"][1:] == ("port", "80", "option")
     assert shown["HOLDFAST_LOG_LEVEL"][2:] == ("debug", environ[CONFIG])
