@@ -103,6 +103,8 @@ def test_the_chart_is_of_this_version() -> None:
 def test_two_composed_servers_are_given_what_they_take(tmp_path: Path) -> None:
     folder = tmp_path / "compose"
     shutil.copytree(DEPLOY / "compose", folder)
+    # However it was made.
+    (folder / "secrets").mkdir(mode=0o755, exist_ok=True)
     for _ in range(2):
         run("sh", str(folder / "make-secrets.sh"))
         made = {path.name: path.read_text() for path in (folder / "secrets").iterdir()}
@@ -115,6 +117,8 @@ def test_two_composed_servers_are_given_what_they_take(tmp_path: Path) -> None:
     assert (key["accessKey"], key["secretKey"]) == (made["s3_access_key"], made["s3_secret_key"])
     assert len({*made.values()}) == len(made)
     assert (folder / "secrets").stat().st_mode & 0o077 == 0
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert f"/{(DEPLOY / 'compose' / 'secrets').relative_to(ROOT)}/" in ignored
     servers = [composed["services"][name] for name in ("server-1", "server-2", "migrate")]
     for server in servers:
         assert server["read_only"]
