@@ -150,6 +150,15 @@ def test_the_image_has_what_it_is_built_of_and_runs_as_nobody_special() -> None:
     assert needed | set(PROJECT["license-files"]) == set(taken)
 
 
+def test_what_commands_need_of_systemd_stands_behind_what_it_loosens() -> None:
+    lines = (DEPLOY / "systemd" / "holdfast.service").read_text().splitlines()
+    strict = {line.partition("=")[0]: at for at, line in enumerate(lines) if line[:1].isupper()}
+    loose = {line[1:].partition("=")[0]: at for at, line in enumerate(lines) if line[:1] == "#"}
+    both = strict.keys() & loose.keys() - {"Environment"}
+    assert {"RestrictNamespaces", "ProtectControlGroups", "SystemCallFilter"} <= both
+    assert [name for name in both if loose[name] < strict[name]] == []
+
+
 def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
@@ -160,6 +169,7 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     unit = tmp_path / "holdfast.service"
+    text = re.sub(r"^#([A-Z]\w+=)", r"\1", text, flags=re.MULTILINE)  # All that it offers.
     unit.write_text(text.replace("/opt/holdfast/bin/holdfast", str(program)))
     environ = {**os.environ, "SYSTEMD_LOG_LEVEL": "warning"}
     done = subprocess.run(
