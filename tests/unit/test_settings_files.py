@@ -1,11 +1,15 @@
 """Settings in files: what they say becomes part of the environment, or is named as wrong."""
 
+import io
 import os
 import threading
 from pathlib import Path
 
 import pytest
 
+from holdfast.cli.app import run
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE
 from holdfast.cli.thin import FILES, UNREAD
 from holdfast.cli.thin import find_location as find_thinly
 from holdfast.errors import InvalidValue
@@ -156,6 +160,21 @@ def test_what_files_said_is_there_for_libraries_and_workers(tmp_path: Path, monk
     assert os.environ["PGPASSWORD"] == "hidden"
     assert not {CONFIG, "PGPASSWORD_FILE"} & os.environ.keys()
     monkeypatch.delenv("PGPASSWORD")
+
+
+def test_a_file_that_says_nothing_is_not_read_again_by_workers(toml, monkeypatch, tmp_path) -> None:
+    empty = toml("")[CONFIG]
+    monkeypatch.setenv(CONFIG, str(tmp_path / "another"))
+    console = Console(
+        out=io.StringIO(),
+        err=io.StringIO(),
+        is_terminal=False,
+        cwd=str(tmp_path),
+        environ=os.environ,
+    )
+    arguments = ["serve", "--data", str(tmp_path / "vault"), "--config", empty, "--check"]
+    assert run(arguments, console) == DONE
+    assert CONFIG not in os.environ
 
 
 def test_a_client_finds_its_key_in_a_file(tmp_path: Path, monkeypatch) -> None:
