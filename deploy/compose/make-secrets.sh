@@ -3,7 +3,7 @@
 set -eu
 umask 077
 cd "$(dirname "$0")"
-mkdir -p secrets
+mkdir -p secrets && chmod 700 secrets
 random() { od -An -N32 -tx1 /dev/urandom | tr -d ' \n'; }
 for name in postgres_password secrets_key s3_access_key s3_secret_key; do
     [ -s "secrets/$name" ] || random > "secrets/$name"

@@ -47,6 +47,8 @@ _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]*")
 class Settled(dict[str, str]):
     """An environment with what files say in it."""
 
+    given: Mapping[str, str]
+    """The environment as it was without them."""
     origins: dict[str, str]
     """Which file said it, for each variable of which a file did."""
     problems: list[str]
@@ -61,7 +63,7 @@ def settle(environ: Mapping[str, str], *, secrets: Iterable[str] | None = None) 
     if isinstance(environ, Settled):
         return environ
     settled = Settled(environ)
-    settled.origins, settled.problems = {}, []
+    settled.given, settled.origins, settled.problems = dict(environ), {}, []
     if secrets is None:
         _add_settings(settled)
     for name in SECRETS if secrets is None else secrets:
@@ -83,6 +85,14 @@ def adopt(environ: Settled) -> None:
     for name in (CONFIG, *(name + _OF_A_FILE for name in SECRETS)):
         os.environ.pop(name, None)
     os.environ.update({name: environ[name] for name in environ.origins})
+
+
+def as_given(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Returns an environment without what files said: for programs that are none of ours.
+
+    What somebody has put into a file is for us, and an agent's command would only have to print it.
+    """
+    return environ.given if isinstance(environ, Settled) else environ
 
 
 def key_of(name: str) -> str:

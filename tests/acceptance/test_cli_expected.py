@@ -444,3 +444,17 @@ def test_a_diff_on_a_terminal_is_coloured_paged_and_without_bytes(project: Sessi
     words = project.ok("diff", "--word-diff", "--path", "src").out
     assert "y = [-2-]{+3 \x1b[2J+}\n" in words
     assert "x = 1\n" in words
+
+
+def test_what_is_in_a_file_of_ours_is_not_handed_to_what_we_start(project: Session) -> None:
+    (project.home / "key").write_text("hidden-from-agents")
+    (config := project.home / "holdfast.toml").write_text('secrets_key = "hidden-from-agents"')
+    files = {"HOLDFAST_ADMIN_KEY_FILE": str(project.home / "key"), "HOLDFAST_CONFIG": str(config)}
+    done = project("run", "--", "env", env=project.environ | files)
+    assert done.code == 0, done
+    project.write("src/app.py", "x = 7\n")
+    paged = on_terminal(project, "diff", HOLDFAST_PAGER="sh -c env", **files)
+    for shown in (done.out, paged):
+        # As it was given to us, so that our own commands in it find the same.
+        assert {f"{name}={path}" for name, path in files.items()} <= set(shown.splitlines())
+        assert "hidden-from-agents" not in shown

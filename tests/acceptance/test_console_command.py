@@ -159,12 +159,14 @@ def test_a_directory_that_is_gone_is_shown_as_it_was_and_brought_back(person: Pe
 def test_a_server_that_runs_is_used_and_the_browser_is_handed_a_file(person: Person):
     opener = person.home / "xdg-open"
     os.mkfifo(handed := person.home / "handed")
-    opener.write_text(f'#!/bin/sh\ntouch {person.home}/opened\necho "$@" > {handed}\n')
+    opener.write_text(f'#!/bin/sh\nenv > {person.home}/opened\necho "$@" > {handed}\n')
     opener.chmod(0o700)
     path = f"{person.home}{os.pathsep}{os.environ['PATH']}"
     with console(person, "--no-browser", DISPLAY=":0", PATH=path) as (link, _):
         assert not (person.home / "opened").exists()
-        screen = {**person.environ, "DISPLAY": ":0", "PATH": path}
+        (key := person.home / "key").write_text("hidden-from-browsers")
+        secret = {"HOLDFAST_ADMIN_KEY_FILE": str(key)}
+        screen = {**person.environ, **secret, "DISPLAY": ":0", "PATH": path}
         again = person.types("console", env=screen)
         assert "opens in your browser" in again.stdout
         second = LINK.search(again.stdout)
@@ -174,6 +176,7 @@ def test_a_server_that_runs_is_used_and_the_browser_is_handed_a_file(person: Per
         assert second[1] != link[1]
         page = Path(handed.read_text().strip())
         assert second[4] not in str(page)
+        assert "hidden-from-browsers" not in (person.home / "opened").read_text()
         assert stat.S_IMODE(page.stat().st_mode) == 0o600
         assert f"url={second[0]}" in page.read_text()
         with browser(second) as http:

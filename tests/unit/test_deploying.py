@@ -103,6 +103,8 @@ def test_the_chart_is_of_this_version() -> None:
 def test_two_composed_servers_are_given_what_they_take(tmp_path: Path) -> None:
     folder = tmp_path / "compose"
     shutil.copytree(DEPLOY / "compose", folder)
+    # However it was made.
+    (folder / "secrets").mkdir(mode=0o755, exist_ok=True)
     for _ in range(2):
         run("sh", str(folder / "make-secrets.sh"))
         made = {path.name: path.read_text() for path in (folder / "secrets").iterdir()}
@@ -115,6 +117,8 @@ def test_two_composed_servers_are_given_what_they_take(tmp_path: Path) -> None:
     assert (key["accessKey"], key["secretKey"]) == (made["s3_access_key"], made["s3_secret_key"])
     assert len({*made.values()}) == len(made)
     assert (folder / "secrets").stat().st_mode & 0o077 == 0
+    ignored = (ROOT / ".gitignore").read_text().splitlines()
+    assert f"/{(DEPLOY / 'compose' / 'secrets').relative_to(ROOT)}/" in ignored
     servers = [composed["services"][name] for name in ("server-1", "server-2", "migrate")]
     for server in servers:
         assert server["read_only"]
@@ -146,6 +150,15 @@ def test_the_image_has_what_it_is_built_of_and_runs_as_nobody_special() -> None:
     assert needed | set(PROJECT["license-files"]) == set(taken)
 
 
+def test_what_commands_need_of_systemd_stands_behind_what_it_loosens() -> None:
+    lines = (DEPLOY / "systemd" / "holdfast.service").read_text().splitlines()
+    strict = {line.partition("=")[0]: at for at, line in enumerate(lines) if line[:1].isupper()}
+    loose = {line[1:].partition("=")[0]: at for at, line in enumerate(lines) if line[:1] == "#"}
+    both = strict.keys() & loose.keys() - {"Environment"}
+    assert {"RestrictNamespaces", "ProtectControlGroups", "SystemCallFilter"} <= both
+    assert [name for name in both if loose[name] < strict[name]] == []
+
+
 def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     analyze = shutil.which("systemd-analyze")
     if analyze is None:
@@ -156,6 +169,7 @@ def test_systemd_understands_the_unit(tmp_path: Path) -> None:
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     unit = tmp_path / "holdfast.service"
+    text = re.sub(r"^#([A-Z]\w+=)", r"\1", text, flags=re.MULTILINE)  # All that it offers.
     unit.write_text(text.replace("/opt/holdfast/bin/holdfast", str(program)))
     environ = {**os.environ, "SYSTEMD_LOG_LEVEL": "warning"}
     done = subprocess.run(

@@ -90,6 +90,8 @@ def test_no_secret_is_told_to_a_worker(tmp_path):
     given = {"HOLDFAST_ADMIN_KEY": "secret-admin-key-1", "HOLDFAST_API_KEY": "secret-api-key-12"}
     told = to_environ(configure(given, data=str(tmp_path)))
     assert "-key-1" not in json.dumps(told)
+    # Nor does it find them in what the server was started with.
+    assert not any((given | told)[name] for name in given)
 
 
 def test_no_secret_is_shown_with_the_settings():

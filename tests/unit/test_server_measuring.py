@@ -1,8 +1,10 @@
 """What is measured beside requests: what is counted is shown, also while a database is away."""
 
+import os
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from prometheus_client import REGISTRY
@@ -11,6 +13,7 @@ from holdfast.catalog.turns import Slots
 from holdfast.errors import Unavailable
 from holdfast.model.upkeep import Load, Measures
 from holdfast.server.measuring import ASKS_S, Measuring
+from holdfast.server.routes.info import SHARED_METRICS, _forget_dead_workers
 from holdfast.tallies import NAMES, TALLIES
 
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
@@ -98,3 +101,16 @@ def wait_until(is_so: Callable[[], bool]) -> None:
             return
         pause.wait(0.01)
     raise AssertionError
+
+
+def test_a_worker_whose_number_is_somebody_elses_now_has_nothing_under_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_process: int, _signal: int) -> None:
+        raise PermissionError
+
+    monkeypatch.setenv(SHARED_METRICS, str(tmp_path))
+    monkeypatch.setattr(os, "kill", refuse)
+    (left := tmp_path / "gauge_livesum_4711.db").touch()
+    _forget_dead_workers()
+    assert not left.exists()

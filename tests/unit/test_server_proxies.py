@@ -33,6 +33,9 @@ def seen(peer: str | None, *said: str) -> tuple[Any, list[tuple[bytes, bytes]]]:
         ("::ffff:10.1.2.3", [CLIENT], CLIENT),
         ("fd00::1", ["2001:db8::7"], "2001:db8::7"),
         ("10.1.2.3", ["2001:db8::7, [2001:db8::8]"], "2001:db8::8"),
+        ("10.1.2.3", [f"{CLIENT}:4711"], CLIENT),
+        ("10.1.2.3", ["[2001:db8::7]:443, 10.9.9.9:80"], "2001:db8::7"),
+        ("10.1.2.3", [f"{CLIENT}:"], "10.1.2.3"),
         # What stands before the last address that is no proxy's, anybody may have written.
         ("10.1.2.3", [f"192.0.2.1, {CLIENT}, 10.9.9.9"], CLIENT),
         ("10.1.2.3", ["192.0.2.1", CLIENT], CLIENT),

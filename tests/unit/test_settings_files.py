@@ -1,11 +1,15 @@
 """Settings in files: what they say becomes part of the environment, or is named as wrong."""
 
+import io
 import os
 import threading
 from pathlib import Path
 
 import pytest
 
+from holdfast.cli.app import run
+from holdfast.cli.console import Console
+from holdfast.cli.exits import DONE
 from holdfast.cli.thin import FILES, UNREAD
 from holdfast.cli.thin import find_location as find_thinly
 from holdfast.errors import InvalidValue
@@ -158,6 +162,21 @@ def test_what_files_said_is_there_for_libraries_and_workers(tmp_path: Path, monk
     monkeypatch.delenv("PGPASSWORD")
 
 
+def test_a_file_that_says_nothing_is_not_read_again_by_workers(toml, monkeypatch, tmp_path) -> None:
+    empty = toml("")[CONFIG]
+    monkeypatch.setenv(CONFIG, str(tmp_path / "another"))
+    console = Console(
+        out=io.StringIO(),
+        err=io.StringIO(),
+        is_terminal=False,
+        cwd=str(tmp_path),
+        environ=os.environ,
+    )
+    arguments = ["serve", "--data", str(tmp_path / "vault"), "--config", empty, "--check"]
+    assert run(arguments, console) == DONE
+    assert CONFIG not in os.environ
+
+
 def test_a_client_finds_its_key_in_a_file(tmp_path: Path, monkeypatch) -> None:
     (tmp_path / "key").write_text("holdfast-sk-1\n")
     monkeypatch.delenv("HOLDFAST_API_KEY", raising=False)
@@ -181,7 +200,15 @@ def test_nobody_who_stays_is_asked_for_a_vault_that_a_file_names(name: str) -> N
 def test_a_check_shows_what_would_be_used_and_no_secret(tmp_path: Path, toml) -> None:
     (tmp_path / "url").write_text(SECRET)
     environ = {
-        **toml('secrets_key = "hidden-hidden-hidden-hidden-hidden"\nlog_level = "debug"'),
+        **toml(
+            """
+            secrets_key = "hidden-hidden-hidden-hidden-hidden"
+            log_level = "debug"
+            cache = "/pages"
+            [environment]
+            GOOGLE_SERVICE_ACCOUNT_KEY = "hidden"
+            """
+        ),
         "HOLDFAST_DATABASE_URL_FILE": str(tmp_path / "url"),
         "HOLDFAST_API_KEY": "hidden",
         "PGPASSWORD_FILE": str(tmp_path / "url"),
@@ -192,6 +219,8 @@ def test_a_check_shows_what_would_be_used_and_no_secret(tmp_path: Path, toml) ->
     assert shown["HOLDFAST_SECRETS_KEY"][2:] == (WITHHELD, environ[CONFIG])
     assert shown["HOLDFAST_DATABASE_URL"].value == "postgresql://me:…@db/vault"
     assert shown["PGPASSWORD"][2:] == (WITHHELD, str(tmp_path / "url"))
+    assert shown["GOOGLE_SERVICE_ACCOUNT_KEY"][2:] == (WITHHELD, environ[CONFIG])
+    assert shown["HOLDFAST_CACHE"][2:] == ("/pages", environ[CONFIG])
     assert shown["HOLDFAST_API_KEY"][2:] == (WITHHELD, "environment")
     assert shown["HOLDFAST_PORT"][1:] == ("port", "80", "option")
     assert shown["HOLDFAST_LOG_LEVEL"][2:] == ("debug", environ[CONFIG])

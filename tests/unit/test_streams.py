@@ -223,6 +223,30 @@ def test_who_joins_a_reader_that_lags_hears_nothing_old(
     run(test)
 
 
+def test_who_listens_to_a_quiet_namespace_reads_nothing_of_the_others_past(
+    vault: Holdfast, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, read = streams.read_page, list[int]()
+
+    def page(vault: Holdfast, after: int) -> list[EventRow]:
+        read.append(after)
+        return real(vault, after)
+
+    async def test() -> None:
+        write(vault, "long ago")
+        write(vault, "theirs", namespace="bob")
+        last = vault.events.last()
+        monkeypatch.setattr(streams, "read_page", page)
+        lines = quick().listen(vault, namespace="alice", is_valid=always)
+        await heard(lines, 1)
+        write(vault, "new")
+        assert paths(await heard(lines, 1)) == ["new"]
+        await lines.aclose()
+        assert min(read) == last
+
+    run(test)
+
+
 def test_nobody_reads_when_nobody_listens(vault: Holdfast) -> None:
     async def test() -> None:
         served = quick()

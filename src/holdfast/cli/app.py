@@ -118,7 +118,8 @@ def _settled(console: Console, arguments: Namespace) -> Console:
     # Commands for servers name them with all else that is wrong; some have no use for a vault.
     if settled.problems and not is_for_servers and console.command not in _WITHOUT_SETTINGS:
         raise InvalidValue("; ".join(settled.problems))
-    if settled.origins:
+    # Also if the file said nothing new: a worker would read it again, or another one.
+    if settled.origins or CONFIG in environ:
         adopt(settled)
     return replace(console, environ=settled)
 

@@ -29,6 +29,7 @@ from holdfast.settings import (
     wants_colour,
     without_password,
 )
+from holdfast.settingsfile import as_given
 
 USUAL_WIDTH: Final = 80
 
@@ -138,7 +139,7 @@ class Console:
         from holdfast.cli.paging import page  # noqa: PLC0415 - starts a process: for terminals alone
 
         self.out.flush()
-        page(command, lines, self.out, self.environ)
+        page(command, lines, self.out, as_given(self.environ))
 
     def say(self, line: str) -> None:
         """Writes a line for people that says what was done; not if they asked for quiet."""

@@ -8,6 +8,7 @@ from html import escape
 from holdfast.cli.console import Console
 from holdfast.private import create
 from holdfast.settings import find_opener, find_runtime_directory
+from holdfast.settingsfile import as_given
 
 
 def open_address(console: Console, address: str) -> bool:
@@ -40,7 +41,7 @@ def _open(console: Console, what: str) -> bool:
     try:
         subprocess.Popen(  # noqa: S603 - what the system opens files with
             [command, what],
-            env={**console.environ},
+            env={**as_given(console.environ)},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

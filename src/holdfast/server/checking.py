@@ -16,7 +16,7 @@ from holdfast.errors import HoldfastError
 from holdfast.sandbox.probing import Sandbox
 from holdfast.server.config import Config, to_environ
 from holdfast.server.tls import load_certificate
-from holdfast.server.variables import ADMIN_KEY, API_KEY, DATA, VARIABLES
+from holdfast.server.variables import ADMIN_KEY, API_KEY, DATA, ELSEWHERE, VARIABLES
 from holdfast.settingsfile import SECRETS, key_of, settle
 
 WITHHELD: Final = "…"
@@ -57,9 +57,10 @@ def iter_settings(
             origin = ENVIRONMENT if settled.get(name) else USUAL
         yield Setting(name, key_of(name), shown, origin)
     for name, origin in settled.origins.items():
-        if name not in used:  # What others read by themselves.
-            shown = WITHHELD if name in SECRETS else settled[name]
-            yield Setting(name, key_of(name), shown, origin)
+        if name not in used:
+            # What is read elsewhere. Libraries have secrets under names that we do not know.
+            is_plain = name in ELSEWHERE and name not in SECRETS
+            yield Setting(name, key_of(name), settled[name] if is_plain else WITHHELD, origin)
 
 
 def iter_faults(config: Config) -> Iterator[str]:

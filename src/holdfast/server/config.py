@@ -185,14 +185,11 @@ def configure(environ: Mapping[str, str], **flags: object) -> Config:
 def to_environ(config: Config) -> dict[str, str]:
     """Returns the variables that tell a worker process what its parent was told.
 
-    Those that were told nothing are empty, whatever this process was started with. But for the
+    Those that were told nothing are empty, whatever this process was started with; so are the
     keys, which only the first start needs.
     """
-    told = {
-        each.name: each.show(getattr(config, each.field))
-        for each in VARIABLES
-        if each.name not in (ADMIN_KEY, API_KEY)
-    }
+    told = {each.name: each.show(getattr(config, each.field)) for each in VARIABLES}
+    told |= {ADMIN_KEY: "", API_KEY: ""}
     told |= settings.exec_environ(config.commands)
     told[DATA] = str(config.data.absolute())
     return told

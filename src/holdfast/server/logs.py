@@ -24,7 +24,7 @@ interpreter's lock, for which the loop then waits behind whoever computes: a fif
 did beside a busy tenant."""
 
 
-class Lines(logging.Formatter):
+class LogLines(logging.Formatter):
     """Writes a line for people; the date and the second once for all lines of that second."""
 
     def __init__(self) -> None:
@@ -51,7 +51,7 @@ class Lines(logging.Formatter):
         return time.strftime(self.default_time_format, time.localtime(second))
 
 
-class JsonLines(Lines):
+class JsonLines(LogLines):
     """Writes a line as an object, for programs."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -86,9 +86,9 @@ def _plain(text: str) -> str:
 class Together(logging.StreamHandler[TextIO]):
     """Writes what is said in a while together; warnings, and where no loop runs, at once."""
 
-    def __init__(self, stream: TextIO, form: Lines | None = None) -> None:
+    def __init__(self, stream: TextIO, form: LogLines | None = None) -> None:
         super().__init__(stream)
-        self.form = form or Lines()
+        self.form = form or LogLines()
         self._lines = list[str]()
         self._is_coming = False
 
@@ -173,7 +173,7 @@ def log_to(
     # Nothing of that stands in a line.
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
-    handler = Together(stream, JsonLines() if is_json else Lines())
+    handler = Together(stream, JsonLines() if is_json else LogLines())
     handler.setFormatter(handler.form)
     root.handlers[:] = [handler]
     root.setLevel(max(least, logging.WARNING))

@@ -8,6 +8,7 @@ whoever sends it shares what it has among those whom it names (`strangers`, `tri
 `Forwarded` is not looked at: a proxy that knows one of the two passes the other on as it came.
 """
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
@@ -16,6 +17,8 @@ from typing import Final
 from holdfast.server.asgi import App, Receive, Scope, Send
 
 SAID: Final = b"x-forwarded-for"
+_WITH_PORT: Final = re.compile(r"(\d+\.\d+\.\d+\.\d+|\[.*\]):\d{1,5}", re.ASCII)
+"""Some proxies name the port as well. Of an IPv6 address it is told apart by brackets alone."""
 _REMEMBERED: Final = 4096
 _HOPS: Final = 16
 """Addresses that are looked at: chains of proxies are shorter, and a header holds thousands."""
@@ -58,6 +61,8 @@ class Behind:
 
 
 def _address(text: str) -> IPv4Address | IPv6Address | None:
+    if with_port := _WITH_PORT.fullmatch(text):
+        text = with_port[1]
     try:
         found = ip_address(text.strip("[]"))
     except ValueError:

@@ -179,12 +179,11 @@ class Streams:
         Of some types, or of all. `is_valid` is asked now and then, in a thread, whether the
         listener may go on.
         """
-        newest = None
+        last, newest = await _in_turn(vault.events.last), None
         if after is None:
             newest = await _in_turn(find_newest, vault, namespace)
-        last = await _in_turn(vault.events.last)
-        if after is None:
-            after = last if newest is None else newest.number
+            # Of a quiet namespace it is old, and what came after it is no business of the listener.
+            after = last if newest is None else max(last, newest.number)
         listener = Listener(namespace, after, frozenset(kinds_of(types)))
         reader, passed = self._join(vault, listener, last)
         try:

@@ -32,6 +32,7 @@ from holdfast.cli.snapshots import snapshot_view
 from holdfast.cli.views import find_coverage, restored_view
 from holdfast.errors import DirectoryMissing, HoldfastError
 from holdfast.escaping import escaped
+from holdfast.settingsfile import as_given
 
 MAX_LABEL_CHARS: Final = 128
 
@@ -119,7 +120,7 @@ def _perform(
     # What was written is flushed before the command writes to the same streams.
     console.out.flush()
     console.err.flush()
-    exit_code = wait_for(command, cwd=console.cwd, environ=console.environ)
+    exit_code = wait_for(command, cwd=console.cwd, environ=as_given(console.environ))
     failure = None if exit_code == 0 else f"it ended with {exit_code}"
     # What stands at its path now, the command has made.
     workspace.take_over()

@@ -114,7 +114,7 @@ def _forget_dead_workers() -> None:
     for pid in {int(path.stem.rpartition("_")[2]) for path in folder.glob("gauge_live*_*.db")}:
         try:
             os.kill(pid, 0)
-        except ProcessLookupError:
+        except (ProcessLookupError, PermissionError):  # One of another user has its number now.
             with suppress(FileNotFoundError):  # Another worker has done so.
                 multiprocess.mark_process_dead(pid)  # pyright: ignore[reportUnknownMemberType] - untyped there
 
