@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -796,7 +797,7 @@ def listened(world: World, caller: Caller, workspace_id: str, until: str) -> Ite
     path = f"/v1/workspaces/{workspace_id}/events/stream"
     with world.http.stream("GET", path, headers=caller.headers()) as answer:
         lines = answer.iter_lines()
-        told = next(lines)
+        told = "".join(takewhile(lambda line: line, lines))
         yield told
         for line in lines:
             told += line

@@ -517,8 +517,8 @@ def test_a_key_with_a_limit_is_refused_beyond_it_and_told_when_to_come_back(serv
     assert [answer.status_code for answer in answers] == [200, 200, 200, 429, 429]
     assert [answer.headers["X-RateLimit-Remaining"] for answer in answers] == [*"21000"]
     assert answers[-1].headers["X-RateLimit-Limit"] == "3"
-    assert 0 < int(answers[-1].headers["Retry-After"]) <= 20
-    assert 0 < int(answers[-1].headers["X-RateLimit-Reset"]) - time.time() <= 61
+    assert 0 < int(answers[-1].headers["Retry-After"]) <= 60
+    assert 0 < int(answers[-1].headers["X-RateLimit-Reset"]) - time.time() <= 65
     assert answers[-1].json()["error"]["code"] == "rate_limit_exceeded"
     assert ask(server, "/v1/me").status_code == 200
 

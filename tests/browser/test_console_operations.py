@@ -365,7 +365,9 @@ def test_what_was_deleted_comes_back_and_what_would_go_goes(
     # Whoever comes from a namespace begins with that one, and stays with it.
     visit.open("n", agent.name, "timeline")
     for place in ("Health", "Retention"):
-        page.get_by_role("navigation", name="Namespaces").get_by_role("link", name=place).click()
+        page.get_by_role("navigation", name="Namespaces").get_by_role(
+            "link", name=place, exact=True
+        ).click()
     expect(page.get_by_role("combobox", name="Namespace")).to_have_value(agent.name)
     page.get_by_label("The newest").fill("1")
     page.get_by_role("button", name="What would go?").click()

@@ -36,12 +36,12 @@ ASKED = {
     "store.set": (7, 3),
     "store.get": (3, 1),
     "files.write": (9, 3),
-    "files.write of 3 KB": (16, 3),
+    "files.write of 3 KB": (17, 3),
     "files.read": (3, 1),
     # The quota among them: where content is new, that comes with the epoch.
     "a snapshot of nothing new": (14, 4),
-    "a snapshot": (21, 5),
-    "restore": (34, 8),
+    "a snapshot": (22, 5),
+    "restore": (35, 8),
 }
 """How many statements an operation has sent, and how often it waits for the database, of who has
 the namespace to itself. The limits that were set: 5 waits for a write, 8 for a snapshot, 14 for a

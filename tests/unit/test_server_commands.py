@@ -43,7 +43,7 @@ def test_what_is_not_taken_has_room_or_is_let_go(
 
     async def use() -> list[bytes]:
         request = cast("Any", SimpleNamespace(scope=scope, taken=taken))
-        running = _Running(request, cast("Any", None), cast("Any", None))
+        running = _Running(request, cast("Any", SimpleNamespace(name="a")), cast("Any", None))
         if is_full:
             with pytest.raises(AnswersNotTaken):
                 await running.begun()

@@ -114,7 +114,7 @@ def test_what_fails_for_one_tenant_is_raised_once_all_have_had_their_turn(
         if len(collected) == 1:
             raise Damaged("a pack is gone")
 
-    monkeypatch.setattr("holdfast.engine.tenant.collect", collect)
+    monkeypatch.setattr("holdfast.engine.vault.collect", collect)
     with pytest.raises(Damaged):
         vault.look_after(every=EVERY, collects=COLLECTS)
     assert len(collected) == len(vault.tenants()) == 3

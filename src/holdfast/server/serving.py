@@ -149,6 +149,7 @@ def _run(config: Config, listening: socket.socket) -> None:
         server_header=False,
         proxy_headers=False,  # Nobody asks where a request comes from.
         http=Speaking,
+        ws="none",  # Whatever is installed beside us: an upgrade is asked for in vain.
         loop="holdfast.server.accepting:Loop",
         timeout_graceful_shutdown=config.grace_s,
         timeout_keep_alive=KEEP_ALIVE_S,
