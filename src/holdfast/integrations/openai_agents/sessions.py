@@ -66,7 +66,7 @@ class HoldfastSession:
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Adds items at the end, all of them or none."""
-        if not all(isinstance(item, dict) for item in items):
+        if not all(isinstance(item, dict) for item in items):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
             raise InvalidValue("an item of a conversation is an object")
         if items:
             await carry_through(self._append(items))
