@@ -362,8 +362,15 @@ class _Rewind:
 
 
 def _to_bytes(data: str | bytes | bytearray | memoryview) -> bytes:
+    if isinstance(data, bytes):
+        return data
     if not isinstance(data, str):
-        return bytes(data)
+        try:
+            # Not `bytes(data)`: of a number it makes so many zeros, of a list whatever is in it.
+            return bytes(memoryview(data))
+        except TypeError as exc:
+            message = f"the content of a file is text or bytes, not {type(data).__name__}"
+            raise InvalidValue(message) from exc
     try:
         return data.encode("utf-8")
     except UnicodeEncodeError as exc:
