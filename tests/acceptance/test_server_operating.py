@@ -8,6 +8,7 @@ import re
 import ssl
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -48,7 +49,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
         'workers = 2\nlog_format = "json"\nlog_level = "debug"\nproxies = ["10.0.0.0/8"]\n'
     )
     with running_server(folder / "home", "--config", str(folder / "holdfast.toml")) as server:
-        yield Place(server, certificate, key)
+        place = Place(server, certificate, key)
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            with suppress(httpx.ConnectError), place.client() as http:
+                if http.get("/health/live").is_success:
+                    break
+            time.sleep(0.1)
+        yield place
 
 
 def test_a_client_that_knows_the_certificate_is_answered_over_tls(place: Place) -> None:
