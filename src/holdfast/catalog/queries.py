@@ -4,7 +4,9 @@ SQL lives in `.sql` files under names, a file for each topic: `sql/<topic>.sql` 
 databases say the same way, `sql/<dialect>/<topic>.sql` for what they do not. In braces stand all
 columns of a `Record` (`rows.py`): `{session}` by their names, `{s.session}` those of a table that
 the query calls `s`, `{:session}` the parameters that are called so. `{now}` is the microsecond that
-the database's own clock shows: those of its users may differ.
+the database's own clock shows: those of its users may differ. `{part}` is a number of the
+connection's, below 64: two that write at once mostly have two. With SQLite, where writers take
+turns, one is enough.
 """
 
 import re
@@ -21,10 +23,17 @@ _SQL: Final = Path(__file__).with_name("sql")
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")
 _COLUMNS: Final = re.compile(r"\{(\w+\.|:)?(\w+)\}")
-_NOW: Final = {
-    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
-    "postgres": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
+_WORDS: Final = {
+    "sqlite": {
+        "{now}": "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
+        "{part}": "0",
+    },
+    "postgres": {
+        "{now}": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
+        "{part}": "MOD(pg_backend_pid(), 64)",
+    },
 }
+"""What each database has a word of its own for."""
 _MADE: Final = re.compile(r"CREATE TABLE (\w+)")
 _COMMENT: Final = re.compile(r"--[^\n]*")
 
@@ -34,7 +43,10 @@ def load_queries(dialect: str) -> dict[str, str]:
     """Returns every query by its name, in the dialect's own parameter style."""
     queries = dict[str, str]()
     for path in (*_SQL.glob("*.sql"), *(_SQL / dialect).glob("*.sql")):
-        queries |= _parse(path.read_text("utf-8").replace("{now}", _NOW[dialect]))
+        text = path.read_text("utf-8")
+        for word, meaning in _WORDS[dialect].items():
+            text = text.replace(word, meaning)
+        queries |= _parse(text)
     if dialect == "postgres":
         return {name: _of_postgres(query) for name, query in queries.items()}
     return queries

@@ -7,6 +7,7 @@ a `Client` and for an `AsyncClient`.
 
 import asyncio
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import holdfast
@@ -88,30 +89,26 @@ class Door:
 
 
 def _carried_out(steps: Steps[T], store: Any) -> T:
-    answer: Any = None
-    error: HoldfastError | None = None
+    go_on = partial(steps.send, None)
     while True:
         try:
-            step = steps.send(answer) if error is None else steps.throw(error)
+            step = go_on()
         except StopIteration as done:
             return done.value
-        answer, error = None, None
         try:
-            answer = step(store)
+            go_on = partial(steps.send, step(store))
         except HoldfastError as exc:
-            error = exc
+            go_on = partial(steps.throw, exc)
 
 
 async def _awaited(steps: Steps[T], store: Any) -> T:
-    answer: Any = None
-    error: HoldfastError | None = None
+    go_on = partial(steps.send, None)
     while True:
         try:
-            step = steps.send(answer) if error is None else steps.throw(error)
+            step = go_on()
         except StopIteration as done:
             return done.value
-        answer, error = None, None
         try:
-            answer = await step(store)
+            go_on = partial(steps.send, await step(store))
         except HoldfastError as exc:
-            error = exc
+            go_on = partial(steps.throw, exc)

@@ -51,8 +51,7 @@ class Certificates:
     def __init__(self, certificate: Path, key: Path | None) -> None:
         self._files = (certificate, key)
         self._seen = self._look()
-        self._current = _load(certificate, key)
-        self.context = _load(certificate, key)
+        self._current = self.context = _load(certificate, key)
         """What is handed to whoever listens: it sends each newcomer to the current one."""
         self.context.sni_callback = self._choose
         threading.Thread(target=self._watch, name="holdfast-tls", daemon=True).start()

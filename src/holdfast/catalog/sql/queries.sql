@@ -370,3 +370,25 @@ SET pack_id = excluded.pack_id, block_offset = excluded.block_offset,
 -- name: page_objects
 SELECT id, pack_id, size, touched FROM objects
 WHERE tenant_id = :tenant_id AND id > :after ORDER BY id LIMIT :most
+
+-- name: count_pack
+INSERT INTO pack_sums (tenant_id, part, bytes) VALUES (:tenant_id, {part}, :bytes)
+ON CONFLICT (tenant_id, part) DO UPDATE SET bytes = pack_sums.bytes + excluded.bytes
+
+-- name: count_pack_out
+INSERT INTO pack_sums (tenant_id, part, bytes)
+SELECT tenant_id, {part}, -size_bytes FROM packs WHERE id = :pack_id
+ON CONFLICT (tenant_id, part) DO UPDATE SET bytes = pack_sums.bytes + excluded.bytes
+
+-- Both sums of one moment: what another writes meanwhile is in both, or in neither.
+-- name: mend_pack_sums
+INSERT INTO pack_sums (tenant_id, part, bytes)
+SELECT CAST(:tenant_id AS BIGINT), {part}, needed.bytes FROM (
+    SELECT (
+        SELECT COALESCE(SUM(p.size_bytes), 0) FROM packs p WHERE p.tenant_id = :tenant_id
+    ) - (
+        SELECT COALESCE(SUM(s.bytes), 0) FROM pack_sums s WHERE s.tenant_id = :tenant_id
+    ) AS bytes
+) AS needed
+WHERE needed.bytes <> 0
+ON CONFLICT (tenant_id, part) DO UPDATE SET bytes = pack_sums.bytes + excluded.bytes

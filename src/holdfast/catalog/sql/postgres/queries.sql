@@ -20,30 +20,6 @@ SELECT pg_advisory_xact_lock(7433, CAST(:tenant_id AS INTEGER))
 -- name: lock_counted
 SELECT namespaces, keys, webhooks FROM counted WHERE tenant_id = :tenant_id FOR UPDATE
 
--- By what the server calls the connection: two that write at once are never the same, and mostly
--- have two parts.
--- name: count_pack
-INSERT INTO pack_sums (tenant_id, part, bytes) VALUES (:tenant_id, MOD(pg_backend_pid(), 64), :bytes)
-ON CONFLICT (tenant_id, part) DO UPDATE SET bytes = pack_sums.bytes + excluded.bytes
-
--- name: count_pack_out
-INSERT INTO pack_sums (tenant_id, part, bytes)
-SELECT tenant_id, MOD(pg_backend_pid(), 64), -size_bytes FROM packs WHERE id = :pack_id
-ON CONFLICT (tenant_id, part) DO UPDATE SET bytes = pack_sums.bytes + excluded.bytes
-
--- Both sums of one moment: what another writes meanwhile is in both, or in neither.
--- name: mend_pack_sums
-INSERT INTO pack_sums (tenant_id, part, bytes)
-SELECT CAST(:tenant_id AS BIGINT), MOD(pg_backend_pid(), 64), needed.bytes FROM (
-    SELECT (
-        SELECT COALESCE(SUM(p.size_bytes), 0) FROM packs p WHERE p.tenant_id = :tenant_id
-    ) - (
-        SELECT COALESCE(SUM(s.bytes), 0) FROM pack_sums s WHERE s.tenant_id = :tenant_id
-    ) AS bytes
-) AS needed
-WHERE needed.bytes <> 0
-ON CONFLICT (tenant_id, part) DO UPDATE SET bytes = pack_sums.bytes + excluded.bytes
-
 -- name: find_tasks
 SELECT {task} FROM tasks
 WHERE namespace_id = :namespace_id AND id IN (SELECT jsonb_array_elements_text(CAST(:ids AS JSONB)))
