@@ -1,6 +1,7 @@
 """The house has the rooms that its page and the linter name, and no others."""
 
 import ast
+import importlib.util
 import re
 import tomllib
 from pathlib import Path
@@ -35,3 +36,16 @@ def test_the_page_has_the_order_that_the_linter_holds() -> None:
 def test_every_room_says_what_it_is() -> None:
     for room in ENGINE.glob("*/__init__.py"):
         assert ast.get_docstring(ast.parse(room.read_text())), room
+
+
+def test_what_benchmarks_and_soaks_import_is_there() -> None:
+    """No test run starts most of them: a name that moved would be missed when they are needed."""
+    for path in sorted((ROOT / "bench").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            module = node.module if isinstance(node, ast.ImportFrom) else None
+            if module is None or module.partition(".")[0] != "holdfast":
+                continue
+            room = importlib.import_module(module)
+            for name in (alias.name for alias in node.names):
+                is_there = hasattr(room, name) or importlib.util.find_spec(f"{module}.{name}")
+                assert is_there, f"{path.name}: {module}.{name}"
