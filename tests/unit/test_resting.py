@@ -15,6 +15,7 @@ import pytest
 import holdfast
 from holdfast.workspace import library, resting
 from holdfast.workspace.library import library_name
+from holdfast.workspace.placing import Expected
 from holdfast.workspace.resting import Rest, Resting, lease_in_python, load_lease
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has leases")
@@ -103,6 +104,37 @@ def test_what_somebody_writes_before_a_file_is_cut_is_kept(
         agent = workspace.namespace
         kept = {agent.at(each).files.read("a.txt") for each in agent.timeline()}
         assert b"a much longer content of the file\nand what somebody has to say\n" in kept
+
+
+@pytest.mark.parametrize("how", ["in its place", "over it"])
+def test_what_somebody_writes_before_a_file_is_removed_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    work, remove = tmp_path / "work", Expected.remove
+    work.mkdir()
+    path = work / "a.txt"
+
+    def removing(self: Expected, *args: Any, **kwargs: Any) -> None:
+        monkeypatch.setattr(Expected, "remove", remove)
+        if how == "over it":
+            (tmp_path / "new").write_bytes(path.read_bytes())
+            (tmp_path / "new").rename(path)
+        with path.open("ab") as file:
+            file.write(b"and what somebody has to say\n")
+        self.remove(*args, **kwargs)
+
+    with holdfast.open(tmp_path / "vault") as vault:
+        workspace = vault.workspace(work)
+        empty = workspace.snapshot("empty")
+        path.write_bytes(b"a content\n")
+        workspace.snapshot("one file")
+        monkeypatch.setattr(Expected, "remove", removing)
+        workspace.restore(empty)
+        assert Expected.remove is remove, "nothing was removed"
+        assert os.listdir(work) == []
+        agent = workspace.namespace
+        kept = {agent.at(each).files.read("a.txt") for each in agent.timeline() if each != empty}
+        assert b"a content\nand what somebody has to say\n" in kept
 
 
 @pytest.mark.skipif(load_lease() is lease_in_python, reason="no compiler at hand")

@@ -116,11 +116,14 @@ static int exists(const char *folder, const char *name)
 
 typedef struct {
     const char *name, *directory, *data;
+    int is_json;
 } Command;
 
 static Command read_command_line(int argc, char **argv)
 {
-    Command command = {"", "", NULL};
+    Command command = {"", "", NULL, 0};
+    for (int i = 1; i < argc; i++)
+        command.is_json |= !strcmp(argv[i], "--json");
     for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
         const char *word = argv[i];
         if (!strcmp(word, "-C"))
@@ -559,7 +562,7 @@ static int tell(const Message *message, int code)
     return code;
 }
 
-static int listen_to(int fd, const char *command)
+static int listen_to(int fd, const Command *command)
 {
     Message message;
     while (receive(fd, &message)) {
@@ -578,12 +581,17 @@ static int listen_to(int fd, const char *command)
         if (!is_progress)
             break;
     }
-    if (is_in(REPEATABLE, command))
+    if (is_in(REPEATABLE, command->name))
         return IN_PYTHON;
     static const char LOST[] =
         "holdfast: the process that answers here ended before it did\n"
         "  The command may have been carried out: look at `holdfast log` before you repeat it.\n";
-    write_all(2, (const unsigned char *)LOST, sizeof LOST - 1);
+    static const char LOST_JSON[] =
+        "{\"error\": {\"code\": \"answer_lost\", \"message\": \"the process that answers here ended "
+        "before it did\", \"hint\": \"The command may have been carried out: look at `holdfast log` "
+        "before you repeat it.\"}}\n";
+    const char *lost = command->is_json ? LOST_JSON : LOST;
+    write_all(2, (const unsigned char *)lost, strlen(lost));
     return FAILED;
 }
 
@@ -618,7 +626,7 @@ int holdfast_thin_1(int argc, char **argv, const char *self)
         return IN_PYTHON;
     int code;
     if (send_request(fd, argc, argv, cwd.text))
-        code = listen_to(fd, command.name);
+        code = listen_to(fd, &command);
     else
         code = IN_PYTHON; /* Not all of it was sent: nobody can have begun. */
     close(fd);

@@ -72,6 +72,17 @@ LONGEST_ADDRESS = 100
 
 LONGEST_MESSAGE = 1 << 30
 
+LOST = (
+    b"holdfast: the process that answers here ended before it did\n"
+    b"  The command may have been carried out: look at `holdfast log` before you repeat it.\n"
+)
+LOST_JSON = (
+    b'{"error": {"code": "answer_lost", "message": "the process that answers here ended before it '
+    b'did", "hint": "The command may have been carried out: look at `holdfast log` before you '
+    b'repeat it."}}\n'
+)
+"""What is said of a command when nobody can say whether it was done."""
+
 _KIND, _DIRECTORY = 0o170000, 0o040000  # S_IFMT and S_IFDIR, without the module that has them
 _OF_A_VAULT = ("catalog.sqlite", "locks/write")
 _FAILED = 1
@@ -98,15 +109,22 @@ def try_resident(argv: list[str], *, hot: frozenset[str] = HOT) -> int | None:
     here = os.path.realpath(os.path.join(cwd, os.path.expanduser(directory)))
     environ = dict(os.environ)
     connection = _reach(find_location(environ, here, data), here, environ)
-    return None if connection is None else _ask(connection, command, _request(argv, cwd))
+    return None if connection is None else _ask(
+        connection, command, _request(argv, cwd), lost=LOST_JSON if "--json" in argv else LOST
+    )
 
 
-def _ask(connection: "_socket.socket", command: str, request: list[bytes]) -> int | None:
-    """Has a command done, and returns its exit code; None if it was not."""
+def _ask(
+    connection: "_socket.socket", command: str, request: list[bytes], *, lost: bytes
+) -> int | None:
+    """Has a command done, and returns its exit code; None if it was not.
+
+    Writes `lost` if nobody can say whether it was.
+    """
     try:
         answer = _converse(connection, request)
     except OSError:
-        return _without_answer(command)
+        return _without_answer(command, lost)
     finally:
         connection.close()
     if answer is None:
@@ -430,14 +448,10 @@ def _write(number: int, data: bytes) -> None:
         rest = rest[os.write(number, rest) :]
 
 
-def _without_answer(command: str) -> int | None:
+def _without_answer(command: str, lost: bytes) -> int | None:
     """Decides what to do when the server has gone with our command."""
     # A prompt that is heard twice is one prompt: of a hook, less is lost so than by giving up.
     if command in REPEATABLE or command == HOOK:
         return None
-    _write(
-        2,
-        b"holdfast: the process that answers here ended before it did\n"
-        b"  The command may have been carried out: look at `holdfast log` before you repeat it.\n",
-    )
+    _write(2, lost)
     return _FAILED

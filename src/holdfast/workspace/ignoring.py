@@ -13,6 +13,7 @@ What patterns mean is in `patterns.py`.
 """
 
 import hashlib
+from codecs import BOM_UTF8
 from collections.abc import Iterator
 from functools import lru_cache
 from typing import Final
@@ -116,7 +117,8 @@ def _read(text: bytes) -> tuple[Automaton[str], tuple[str, ...]]:
     patterns, count, bad, last = Patterns(), 0, list[str](), 0
     over = f"{MAX_RULES_BYTES:,} bytes" if len(text) > MAX_RULES_BYTES else ""
     whole = text[:MAX_RULES_BYTES].rpartition(b"\n")[0] if over else text
-    for number, raw in enumerate(whole.decode("utf-8", "surrogateescape").split("\n"), start=1):
+    lines = whole.removeprefix(BOM_UTF8).decode("utf-8", "surrogateescape").split("\n")
+    for number, raw in enumerate(lines, start=1):
         line = _without_blanks(raw.removesuffix("\r"))
         is_pattern = bool(line) and not line.startswith("#")
         if is_pattern and count == MAX_PATTERNS:

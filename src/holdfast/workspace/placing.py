@@ -58,6 +58,28 @@ class Expected:
             raise Drifted(key)
         return state
 
+    def remove(self, key: bytes, fd: int, row: Row, *, aside: bytes) -> None:
+        """Removes what is at a path; raises `Drifted` if it is not the file that the row knows.
+
+        Under another name nobody can open it, or put something else in its place: whatever was
+        done until then shows, and is there again.
+        """
+        name = split_key(key)[1]
+        os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
+        state = os.stat(aside, dir_fd=fd, follow_symlinks=False)
+        if _is_same_content(row, state):
+            os.unlink(aside, dir_fd=fd)
+            return
+        try:
+            # Not over what somebody has made there since.
+            os.link(aside, name, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
+            os.unlink(aside, dir_fd=fd)
+        except FileExistsError:
+            os.unlink(aside, dir_fd=fd)
+        except OSError:  # A folder has one name, and so has a file of somebody else's.
+            os.rename(aside, name, src_dir_fd=fd, dst_dir_fd=fd)
+        raise Drifted(key)
+
     def shorten(self, key: bytes, file: int, row: Row, data: bytes, *, mtime_ns: int) -> bool:
         """Gives an open file a shorter content, if nobody else has it open; says whether it did.
 
@@ -110,16 +132,20 @@ def removing(temporary: bytes, fd: int) -> Generator[None]:
 
 def is_as_indexed(row: Row, state: os.stat_result) -> bool:
     """Says whether something is as the index knows it."""
+    return _is_same_content(row, state) and (
+        # One that is unsure has the same time of change still, if the index could keep it.
+        row.ctime_ns in (state.st_ctime_ns, unsure(state.st_ctime_ns), UNSURE) or row.nlink > 1
+    )
+
+
+def _is_same_content(row: Row, state: os.stat_result) -> bool:
+    """Says whether something is the file of the index, whatever its names are."""
     return (
         row.size == state.st_size
         # Clamped, as the index has it: some file systems know years that 64 bits do not.
         and row.mtime_ns == min(max(state.st_mtime_ns, _LEAST_NS), _MOST_NS)
         and row.ino == state.st_ino
         and row.mode == state.st_mode
-        # One that is unsure has the same time of change still, if the index could keep it.
-        and (
-            row.ctime_ns in (state.st_ctime_ns, unsure(state.st_ctime_ns), UNSURE) or row.nlink > 1
-        )
     )
 
 

@@ -129,13 +129,20 @@ class Writer:
         for step in steps:
             folder, name = split_key(step.key)
             fd = self._folder(folder)
-            self._expected.check(step.key, fd)
+            row = self._expected.check(step.key, fd)
             if self._expected.is_theirs(step.key, fd):
                 continue
             self.done.append(step)
+            go = partial(os.unlink, name, dir_fd=fd)
+            if row is not None:
+                go = partial(self._expected.remove, step.key, fd, row, aside=self._temporary())
             # On the way back it may not be there yet, or be a folder still.
             with suppress(FileNotFoundError, IsADirectoryError):
-                self._permitted(folder, fd, lambda fd=fd, name=name: os.unlink(name, dir_fd=fd))
+                try:
+                    self._permitted(folder, fd, go)
+                except Drifted:  # It stays as it is: the way back has nothing to do here.
+                    self.done.pop()
+                    raise
 
     def _remove_folders(self, steps: Sequence[Step]) -> None:
         gone: set[bytes] = set()
