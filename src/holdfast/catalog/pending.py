@@ -74,6 +74,15 @@ class PendingQueries(AbsenceQueries):
             raise PendingDamaged(plane, key=key)
         return base, _checked(head[0], plane, found)
 
+    def find_base(self, tenant_id: TenantId, name: str) -> Base | None:
+        """Returns what a namespace stands on; None if there is no such namespace."""
+        query, asked = "find_head", {"tenant_id": tenant_id, "name": name}
+        row = self._db.one(query, **asked) or self.look_again(rows.HEAD, query, asked)
+        if row is None:
+            return None
+        rows.HEAD.check(row[:-1], row[-1])
+        return row[0], ObjectId(row[_ROOT]), row[_UNFOLDED]
+
     def find_pending(
         self, namespace_id: NamespaceId, plane: Plane, keys: Sequence[bytes]
     ) -> dict[bytes, bytes | None]:
@@ -158,6 +167,22 @@ class PendingQueries(AbsenceQueries):
             plane=plane.value,
             sequence=sequence,
         )
+
+    def add_pending(
+        self, namespace_id: NamespaceId, plane: Plane, change: PendingRow, *, sequence: int
+    ) -> bool:
+        """Adds a row; False, and nothing is done, if its key is pending already."""
+        key, entry, checksum = seal(namespace_id, plane, *change, sequence=sequence)
+        added = self._db.run(
+            "add_pending",
+            namespace_id=namespace_id,
+            plane=plane.value,
+            key=key,
+            entry=entry,
+            checksum=checksum,
+            sequence=sequence,
+        )
+        return added == 1
 
     def drop_pending(self, namespace_id: NamespaceId, *, upto: int) -> None:
         """Drops what was written up to that sequence, and not what was overwritten since.

@@ -92,7 +92,7 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
     parent: str | None
     metadata: Typed
     body: Typed
-    """All of it, but for the values that are apart."""
+    """All of it, but for the values that are apart; where it is small, none are."""
     small: dict[str, Typed]
     """Values by channel."""
     pressed: dict[str, Typed]
@@ -169,6 +169,8 @@ class Packed(NamedTuple):
     """Large values that are new, by their keys."""
     apart: Collection[str]
     """Channels whose values are large."""
+    is_small: bool = False
+    """Whether it is in one piece."""
 
     def parts(self) -> Iterator[tuple[str, bytes]]:
         """Yields the large values that are new, by their names."""
@@ -183,11 +185,19 @@ def packed(
     parent: str | None,
     shared: Mapping[str, Large],
     there: Collection[str],
+    is_small: bool = False,
 ) -> Packed:
     """Returns a checkpoint as it is stored.
 
-    `shared` are values of the parent that it has as well, `there` the names of parts that are.
+    `shared` are values of the parent that it has as well, `there` the names of parts that are. One
+    that seems to be small is made in one piece, if it is.
     """
+    told = serde.dumps_typed(metadata)
+    if is_small:
+        whole = serde.dumps_typed(checkpoint)
+        if len(whole[1]) <= LARGE_BYTES:
+            record = Checkpoint(FORMAT, parent, told, whole, {}, {}, {})
+            return Packed(msgspec.msgpack.encode(record), {}, (), is_small=True)
     body, large, new = dict(checkpoint), dict(shared), dict[str, bytes]()
     small, pressed = dict[str, Typed](), dict[str, Typed]()
     body["channel_values"] = short = dict[str, Any]()
@@ -212,7 +222,7 @@ def packed(
         for part, piece in zip(parts, pieces, strict=True):
             if part.name not in there:
                 new[value_key(part.name)] = _encode_value(*piece)
-    told, rest = serde.dumps_typed(metadata), serde.dumps_typed(body)
+    rest = serde.dumps_typed(body)
     record = Checkpoint(FORMAT, parent, told, rest, small, pressed, large)
     return Packed(msgspec.msgpack.encode(record), new, large.keys())
 
