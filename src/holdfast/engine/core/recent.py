@@ -41,7 +41,7 @@ class Mistaken(Busy):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """A head as a write of pending rows left it, for who is known to be the next to write at all."""
+    """A head as a write of pending rows left it: for the next writer, if there was none between."""
 
     head: Head
     is_bounded: bool

@@ -115,7 +115,7 @@ def _write(
         )
         note_change(transaction, handle, head.namespace_id, plane, old=old, new=rows)
         tell(transaction, context, head, told)
-    if left.commit is not None and is_known and context.is_committed_at_once:
+    if is_known and context.is_committed_at_once:
         context.lately.note_written(left)
 
 

@@ -118,7 +118,7 @@ def write(handle: Handle, draft: Draft) -> None:
     """Writes all of a draft, or nothing of it."""
     if not (draft.put or draft.delete or draft.expected):
         return
-    if len(draft.put) == 1 and not (draft.delete or draft.expected) and _put_alone(handle, draft):
+    if len(draft.put) == 1 and not draft.delete and _put_alone(handle, draft):
         draft.added = 1
         return
     keys, is_looked_at = list(draft.put), [False]
@@ -138,8 +138,19 @@ def _put_alone(handle: Handle, draft: Draft) -> bool:
     size = len(data)
     if size > min(content.PENDING_BYTES, limits.inline_bytes, limits.value_bytes):
         return False
-    entry, most = encode_entry(Inline(data)), most_in_rows(size)
-    return put_alone(handle, Plane.STORE, key, entry, size=size, keep=draft.keep, most=most)
+
+    def check(view: View) -> None:
+        check_expected(draft.expected, view.get_many([*draft.expected]))
+
+    return put_alone(
+        handle,
+        Plane.STORE,
+        (key, encode_entry(Inline(data))),
+        size=size,
+        keep=draft.keep,
+        most=most_in_rows(size),
+        check=check if draft.expected else None,
+    )
 
 
 def most_in_rows(size: int) -> int:
