@@ -51,6 +51,23 @@ def test_what_is_put_in_turns_is_there_and_is_counted(opener: Opener) -> None:
     assert values(opener().namespace("alice")) == wanted
 
 
+def test_who_was_alone_and_is_no_more_writes_upon_what_is_there(opener: Opener) -> None:
+    one, two = (opener().namespace("alice") for _ in range(2))
+    wanted = {f"k{number}": "one's" for number in range(12)}
+    for key in wanted:
+        one.store.set("t", key, "one's")
+        if key in ("k4", "k8"):
+            two.store.set("t", f"k{int(key[1:]) + 1}", "two's" * 10)
+    two.store.set("t", "l", "two's")
+    assert one.store.batch(set=[("t", "l", "not this")], keep=True).set == 0
+    assert one.store.batch(set=[("t", "m", "one's")], keep=True).set == 1
+    wanted |= {"l": "two's", "m": "one's"}
+    assert values(one) == values(two) == wanted
+    size = sum(len(holdfast.dumps(text)) for text in wanted.values())
+    assert (one.size().entries, one.size().bytes) == (len(wanted), size)
+    one.snapshot()
+
+
 def test_a_value_is_put_only_over_what_is_expected(opener: Opener) -> None:
     one, two = (opener().namespace("alice") for _ in range(2))
     one.store.set("t", "k", "first")

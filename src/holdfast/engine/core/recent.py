@@ -47,6 +47,9 @@ class Written(msgspec.Struct, frozen=True):
     is_bounded: bool
     """Whether the tenant has a quota."""
     commit: Moment
+    key: bytes | None = None
+    """The last that was put by itself, while nobody else wrote: what sorts behind it is new, most
+    likely."""
 
     @property
     def pending(self) -> int:
@@ -54,7 +57,14 @@ class Written(msgspec.Struct, frozen=True):
         return (self.head.unfolded or 0) // ONE_MARK
 
     def after(
-        self, *, sequence: int, more: Size, writer: str, unfolded: int | None, commit: Moment
+        self,
+        *,
+        sequence: int,
+        more: Size,
+        writer: str,
+        unfolded: int | None,
+        commit: Moment,
+        key: bytes | None = None,
     ) -> "Written":
         """Returns the same after one more write."""
         size, was = self.head.size, self.head.unfolded
@@ -65,7 +75,7 @@ class Written(msgspec.Struct, frozen=True):
             writer=writer,
             unfolded=None if was is None or unfolded is None else was + unfolded,
         )
-        return Written(head, self.is_bounded, commit)
+        return Written(head, self.is_bounded, commit, key)
 
 
 class Lately:

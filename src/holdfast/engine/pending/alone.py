@@ -2,13 +2,17 @@
 
 The head is locked and looked at, unless nobody has committed anything since this process did, as a
 database in a file can say: then it is as it was left, and so are its quota and its tenant's. Two
-statements are left for a new key: one adds the row, the other moves the head on. Whatever is not as
-simple as that is left to `writing`.
+statements are left for a new key: one adds the row, the other moves the head on. Where only a
+question could tell, a key that is most likely new is put with the head compared in the same message
+(`core/recent.py`). Whatever is not as simple as that is left to `writing`.
 """
 
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from holdfast.catalog.pending import mark_of
+from holdfast.catalog.rows import HEAD
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.limits import check_free, check_quota
 from holdfast.engine.core.recent import Written
@@ -17,7 +21,7 @@ from holdfast.engine.planes.missing import note_added
 from holdfast.engine.planes.view import View
 from holdfast.engine.planes.writers import written
 from holdfast.entries import decode_entry
-from holdfast.errors import Busy, PendingDamaged
+from holdfast.errors import Busy, Conflict, Damaged, PendingDamaged, QuotaExceeded
 from holdfast.model.basics import EMPTY_MAP, Plane, Size
 from holdfast.tree import get
 
@@ -44,20 +48,24 @@ def put_alone(
     is_plain = context.is_committed_at_once and not context.blobs.is_remote
     if not is_plain or handle.door.within() or (left is not None and left.is_bounded):
         return False
+    is_likely = left is not None and left.pending < most and check is None
+    if left is not None and is_likely and _put_unseen(handle, left, plane, row, size=size):
+        return True
     try:
         with context.catalog.write() as transaction:
-            if left is None or not transaction.follows(left.commit):
-                left = _look(handle, transaction)
-            if left is None or left.is_bounded or left.pending >= most:
+            found = _as_it_is(handle, transaction, left)
+            if found is None or found.is_bounded or found.pending >= most:
                 return False
             if check is not None:
-                check(View.of_head(handle.objects, transaction, left.head, plane))
-            left = _put(handle, transaction, left, plane, row, size=size, keep=keep)
+                check(View.of_head(handle.objects, transaction, found.head, plane))
+            after = _put(handle, transaction, found, plane, row, size=size, keep=keep)
     except (Busy, PendingDamaged):
         return False  # Who looks again tries it more than once, and lets go of what is damaged.
-    if left is None:
+    if after is None:
         return False
-    context.lately.note_written(left)
+    # Who meets others looks, until a look finds the head as it was left.
+    is_alone = left is found or (left is not None and left.head == found.head)
+    context.lately.note_written(after if is_alone else replace(after, key=None))
     return True
 
 
@@ -91,12 +99,59 @@ def _put(
     transaction.advance_head(namespace_id, sequence, more=more, writer=writer, unfolded=mark)
     note_added(context, namespace_id, head.unfolded, mark)
     return left.after(
-        sequence=sequence, more=more, writer=writer, unfolded=mark, commit=transaction.commit
+        sequence=sequence,
+        more=more,
+        writer=writer,
+        unfolded=mark,
+        commit=transaction.commit,
+        key=key,
     )
 
 
-def _look(handle: Handle, transaction: Transaction) -> Written | None:
-    """Returns a head, locked, as others have left it; None if there is none."""
+def _put_unseen(
+    handle: Handle, left: Written, plane: Plane, row: tuple[bytes, bytes], *, size: int
+) -> bool:
+    """Puts a row whose key is most likely new in one message, by what is believed; says whether.
+
+    Where that is wrong nothing is done, and the head is looked at.
+    """
+    context, head, (key, entry) = handle.context, left.head, row
+    # Who needs no message to know that nobody has written does not do it this way.
+    if left.commit is not None or left.key is None or key <= left.key:
+        return False
+    more, writer = Size(1, size), written(handle, head)
+    try:
+        with context.catalog.write() as transaction:
+            objects = handle.objects_in(transaction)
+            root = objects.get_root(head.root).plane(plane)
+            if root != EMPTY_MAP and get(objects, root, key) is not None:
+                return False
+            check_quota(head, more)
+            check_free(len(key) + len(entry), limits=context.limits, places=(context.catalog,))
+            transaction.add_trusted(
+                head, HEAD.checksum_of(head), plane, row, more=more, writer=writer
+            )
+    except (Conflict, Damaged, QuotaExceeded):
+        return False  # Nobody is refused anything for what was only believed.
+    mark = mark_of(plane, key)
+    note_added(context, head.namespace_id, head.unfolded, mark)
+    context.lately.note_written(
+        left.after(
+            sequence=head.sequence + 1,
+            more=more,
+            writer=writer,
+            unfolded=mark,
+            commit=None,
+            key=key,
+        )
+    )
+    return True
+
+
+def _as_it_is(handle: Handle, transaction: Transaction, left: Written | None) -> Written | None:
+    """Returns a head, locked: as it was left, if that is known; None if there is none."""
+    if left is not None and transaction.follows(left.commit):
+        return left
     tenant_id = handle.tenant_id
     handle.lock_ahead(transaction)
     transaction.ahead(Transaction.get_tenant, tenant_id)
