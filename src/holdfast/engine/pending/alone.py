@@ -4,12 +4,10 @@ The head is locked and looked at, unless nobody has committed anything since thi
 database in a file can say: then it is as it was left, and so are its quota and its tenant's. Two
 statements are left for a new key: one adds the row, the other moves the head on. Where only a
 question could tell, a key that is most likely new is put with the head compared in the same message
-(`core/recent.py`). Whatever is not as simple as that is left to `writing`.
+(`core/recent.py`). Whatever is not as simple as that is left to `writing`, and nothing was done.
 """
 
 from collections.abc import Callable
-
-from msgspec.structs import replace
 
 from holdfast.catalog.pending import mark_of
 from holdfast.catalog.rows import HEAD
@@ -48,9 +46,10 @@ def put_alone(
     is_plain = context.is_committed_at_once and not context.blobs.is_remote
     if not is_plain or handle.door.within() or (left is not None and left.is_bounded):
         return False
-    is_likely = left is not None and left.pending < most and check is None
-    if left is not None and is_likely and _put_unseen(handle, left, plane, row, size=size):
-        return True
+    if left is not None and left.commit is None:
+        # Where each look is a wait, those who look do so together.
+        is_likely = left.pending < most and check is None
+        return is_likely and _put_unseen(handle, left, plane, row, size=size)
     try:
         with context.catalog.write() as transaction:
             found = _as_it_is(handle, transaction, left)
@@ -61,12 +60,9 @@ def put_alone(
             after = _put(handle, transaction, found, plane, row, size=size, keep=keep)
     except (Busy, PendingDamaged):
         return False  # Who looks again tries it more than once, and lets go of what is damaged.
-    if after is None:
-        return False
-    # Who meets others looks, until a look finds the head as it was left.
-    is_alone = left is found or (left is not None and left.head == found.head)
-    context.lately.note_written(after if is_alone else replace(after, key=None))
-    return True
+    if after is not None:
+        context.lately.note_written(after)
+    return after is not None
 
 
 def _put(
@@ -99,12 +95,7 @@ def _put(
     transaction.advance_head(namespace_id, sequence, more=more, writer=writer, unfolded=mark)
     note_added(context, namespace_id, head.unfolded, mark)
     return left.after(
-        sequence=sequence,
-        more=more,
-        writer=writer,
-        unfolded=mark,
-        commit=transaction.commit,
-        key=key,
+        sequence=sequence, more=more, writer=writer, unfolded=mark, commit=transaction.commit
     )
 
 
@@ -113,11 +104,10 @@ def _put_unseen(
 ) -> bool:
     """Puts a row whose key is most likely new in one message, by what is believed; says whether.
 
-    Where that is wrong nothing is done, and the head is looked at.
+    Where that is wrong nothing is done.
     """
     context, head, (key, entry) = handle.context, left.head, row
-    # Who needs no message to know that nobody has written does not do it this way.
-    if left.commit is not None or left.key is None or key <= left.key:
+    if left.key is None or key <= left.key:
         return False
     more, writer = Size(1, size), written(handle, head)
     try:
@@ -152,10 +142,7 @@ def _as_it_is(handle: Handle, transaction: Transaction, left: Written | None) ->
     """Returns a head, locked: as it was left, if that is known; None if there is none."""
     if left is not None and transaction.follows(left.commit):
         return left
-    tenant_id = handle.tenant_id
-    handle.lock_ahead(transaction)
-    transaction.ahead(Transaction.get_tenant, tenant_id)
     head = handle.find_and_lock(transaction)
     if head is None:
         return None
-    return Written(head, transaction.get_tenant_quota(tenant_id) is not None, None)
+    return Written(head, transaction.get_tenant_quota(handle.tenant_id) is not None, None)
