@@ -119,7 +119,7 @@ class SessionQueries(AbsenceQueries):
         """What stands for the commit of this transaction, for `trust` and `follows`."""
         return self._db.becomes
 
-    def follows(self, commit: Moment) -> bool:
+    def follows(self, commit: tuple[int, ...] | None) -> bool:
         """Says whether a commit is known to be the last of all: what it left is still so."""
         return commit is not None and commit == self._db.follows
 
