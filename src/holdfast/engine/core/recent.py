@@ -100,6 +100,12 @@ class Lately:
         head = written.head
         self._written.put((head.tenant_id, head.name), written, size=_ROW_BYTES)
 
+    def note_moved(self, tenant_id: TenantId, name: str) -> None:
+        """Notes that a head stands elsewhere: the next write looks."""
+        left = self.find_written(tenant_id, name)
+        if left is not None and left.key is not None:
+            self.note_written(msgspec.structs.replace(left, key=None))
+
     def find(self, left: LeftHead | None, session_id: str) -> LeftSession | None:
         """Returns how a session was left, if it and its head can be believed."""
         if left is None or not left.is_alone:
