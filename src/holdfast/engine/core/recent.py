@@ -48,8 +48,7 @@ class Written(msgspec.Struct, frozen=True):
     """Whether the tenant has a quota."""
     commit: Moment
     key: bytes | None = None
-    """The last that was put by itself, while nobody else wrote: what sorts behind it is new, most
-    likely."""
+    """The last that was put, while nobody else wrote: what sorts behind it is new, most likely."""
 
     @property
     def pending(self) -> int:

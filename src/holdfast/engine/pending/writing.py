@@ -120,8 +120,8 @@ def _write(
     if is_known and context.is_committed_at_once:
         # Who meets others looks, until a look finds the head as it was left.
         before = context.lately.find_written(handle.tenant_id, handle.name)
-        is_alone = len(rows) == 1 and before is not None and before.head == head
-        context.lately.note_written(replace(left, key=min(rows) if is_alone else None))
+        is_alone = before is not None and before.head == head
+        context.lately.note_written(replace(left, key=[*rows][-1] if is_alone else None))
 
 
 def put_rows(
