@@ -124,9 +124,7 @@ def advance(
     """
     look_ahead(handle.context, handle.tenant_id)
     moving = _Moving(handle, plan, expected, creates, stand_in, ahead)
-    done = carry_out(handle, moving.beside_others, last=moving.under_lock)
-    handle.context.lately.note_moved(handle.tenant_id, handle.name)
-    return done
+    return carry_out(handle, moving.beside_others, last=moving.under_lock)
 
 
 def safety(
