@@ -62,6 +62,8 @@ CALLS: dict[str, tuple[Call, float, float]] = {
     ),
     "history": (lambda agent, _: agent.sessions.history("short", limit=20), 0, 5),
     "store.set": (lambda agent, n: agent.store.set("topic", "key", n), 2, 7),
+    "store.set of a new key": (lambda agent, n: agent.store.set("topic", f"key {n}", n), 2, 5),
+    "store.set of 3 KB": (lambda agent, n: agent.store.set("topic", f"k {n}", "x" * 3000), 5.5, 5),
     "store.get": (lambda agent, _: agent.store.get("topic", "key"), 0, 3),
     "files.write, 200 B": (lambda agent, n: agent.files.write("a", f"{n:4}" * 50), 2, 7),
     "files.write, 3 KB": (lambda agent, n: agent.files.write("b", f"{n:4}" * 750), 9.2, 13),

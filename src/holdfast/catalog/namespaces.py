@@ -232,19 +232,40 @@ class NamespaceQueries(AbsenceQueries):
         `unfolded` is the sum of the marks of keys that become pending by it; None says that nobody
         knows it any more.
         """
-        known: dict[str, Any] = {
-            "namespace_id": namespace_id,
-            "more_entries": more.entries,
-            "more_bytes": more.bytes,
-            "writer": writer,
-            "unfolded": unfolded,
-        }
         sequence = self._sequences.get(namespace_id)
         if sequence is None:
-            return rows.get_row(self._db.one("advance_sequence", **known), "namespace")[0]
-        self._db.say("advance_sequence", **known)
-        self._sequences[namespace_id] = sequence + 1
+            row = self._db.one(
+                "advance_sequence",
+                namespace_id=namespace_id,
+                more_entries=more.entries,
+                more_bytes=more.bytes,
+                writer=writer,
+                unfolded=unfolded,
+            )
+            return rows.get_row(row, "namespace")[0]
+        self.advance_head(namespace_id, sequence + 1, more=more, writer=writer, unfolded=unfolded)
         return sequence + 1
+
+    def advance_head(
+        self,
+        namespace_id: NamespaceId,
+        sequence: int,
+        *,
+        more: Size,
+        writer: str,
+        unfolded: int | None,
+    ) -> None:
+        """Does what `advance_sequence` does to a head of which the sequence is known."""
+        self._db.say(
+            "advance_head",
+            namespace_id=namespace_id,
+            sequence=sequence,
+            more_entries=more.entries,
+            more_bytes=more.bytes,
+            writer=writer,
+            unfolded=unfolded,
+        )
+        self._sequences[namespace_id] = sequence
 
     def set_namespace_quota(self, namespace_id: NamespaceId, quota_bytes: int | None) -> None:
         self._set_head(namespace_id, quota_bytes=quota_bytes)

@@ -17,11 +17,11 @@ from zlib import crc32
 
 from holdfast.catalog import rows
 from holdfast.catalog.absence import AbsenceQueries
-from holdfast.catalog.driver import Driver
+from holdfast.catalog.driver import Driver, Several
 from holdfast.catalog.mending import mended
 from holdfast.errors import PendingDamaged
 from holdfast.ids import NamespaceId, ObjectId, TenantId
-from holdfast.model.basics import Plane
+from holdfast.model.basics import Head, Plane, Size
 
 PendingRow = tuple[bytes, bytes | None]
 """A key and its encoded entry; None says that the key is gone."""
@@ -37,6 +37,22 @@ ONE_MARK: Final = 1 << 32
 
 _ROOT: Final = rows.HEAD.columns.index("root")
 _UNFOLDED: Final = rows.HEAD.columns.index("unfolded")
+
+_ADDING: Final = Several(
+    ("add_new_pending", "advance_head"),
+    (
+        "namespace_id",
+        "plane",
+        "key",
+        "entry",
+        "checksum",
+        "sequence",
+        "writer",
+        "more_entries",
+        "more_bytes",
+        "unfolded",
+    ),
+)
 
 Base = tuple[NamespaceId, ObjectId, int | None]
 """A namespace, what its head stands on, and the sum of the marks of what is pending there."""
@@ -73,6 +89,15 @@ class PendingQueries(AbsenceQueries):
         if found[0] != key:
             raise PendingDamaged(plane, key=key)
         return base, _checked(head[0], plane, found)
+
+    def find_base(self, tenant_id: TenantId, name: str) -> Base | None:
+        """Returns what a namespace stands on; None if there is no such namespace."""
+        query, asked = "find_head", {"tenant_id": tenant_id, "name": name}
+        row = self._db.one(query, **asked) or self.look_again(rows.HEAD, query, asked)
+        if row is None:
+            return None
+        rows.HEAD.check(row[:-1], row[-1])
+        return row[0], ObjectId(row[_ROOT]), row[_UNFOLDED]
 
     def find_pending(
         self, namespace_id: NamespaceId, plane: Plane, keys: Sequence[bytes]
@@ -158,6 +183,54 @@ class PendingQueries(AbsenceQueries):
             plane=plane.value,
             sequence=sequence,
         )
+
+    def add_pending(
+        self, namespace_id: NamespaceId, plane: Plane, change: PendingRow, *, sequence: int
+    ) -> bool:
+        """Adds a row; False, and nothing is done, if its key is pending already."""
+        key, entry, checksum = seal(namespace_id, plane, *change, sequence=sequence)
+        added = self._db.run(
+            "add_pending",
+            namespace_id=namespace_id,
+            plane=plane.value,
+            key=key,
+            entry=entry,
+            checksum=checksum,
+            sequence=sequence,
+        )
+        return added == 1
+
+    def add_trusted(
+        self,
+        head: Head,
+        checksum: int,
+        plane: Plane,
+        change: PendingRow,
+        *,
+        more: Size,
+        writer: str,
+    ) -> None:
+        """Adds a row for a new key, and moves a head on, unlooked at; asks nothing.
+
+        If the head is not so, with this checksum, or its tenant has a quota, that is `Busy` with
+        the next answer; if the key is pending already, it is `Conflict`.
+        """
+        namespace_id, sequence = head.namespace_id, head.sequence + 1
+        self._db.insist(
+            "trust_namespace",
+            locked=True,
+            namespace_id=namespace_id,
+            tenant_id=head.tenant_id,
+            sequence=head.sequence,
+            writer=head.writer,
+            checksum=checksum,
+        )
+        sealed = seal(namespace_id, plane, *change, sequence=sequence)
+        mark, size = mark_of(plane, change[0]), (more.entries, more.bytes)
+        self._db.say_all(
+            _ADDING, [namespace_id, plane.value, *sealed, sequence, writer, *size, mark]
+        )
+        self._sequences[namespace_id] = sequence
 
     def drop_pending(self, namespace_id: NamespaceId, *, upto: int) -> None:
         """Drops what was written up to that sequence, and not what was overwritten since.

@@ -116,8 +116,12 @@ class SessionQueries(AbsenceQueries):
 
     @property
     def commit(self) -> Moment:
-        """What stands for the commit of this transaction, for `trust`."""
+        """What stands for the commit of this transaction, for `trust` and `follows`."""
         return self._db.becomes
+
+    def follows(self, commit: tuple[int, ...] | None) -> bool:
+        """Says whether a commit is known to be the last of all: what it left is still so."""
+        return commit is not None and commit == self._db.follows
 
     def put_change(
         self,
@@ -171,7 +175,7 @@ class SessionQueries(AbsenceQueries):
         If either is not, that is `Busy`, here or with the next answer, and so it is if somebody
         listens by now. Who made the last commit of all, and with it wrote both, need not ask.
         """
-        if found.commit is not None and found.commit == left.commit == self._db.follows:
+        if found.commit == left.commit and self.follows(left.commit):
             return
         head = left.head
         self._db.insist(

@@ -101,9 +101,10 @@ def flush(handle: Handle, before: Picture, now: Snapshot, log: LogPosition) -> P
             sequence = head.sequence
             if rows:
                 more = _growth(changes)
-                sequence = put_rows(
+                left = put_rows(
                     transaction, handle, head, Plane.STORE, rows, stage=stage, more=more
                 )
+                sequence = left.head.sequence
             transaction.set_log(head.namespace_id, log)
         mark = Mark(head.namespace_id, head.generation, sequence)
         return Picture(mark, before.root, before.base, now)

@@ -78,6 +78,17 @@ SET sequence = sequence + 1, writer = :writer, entries = entries + :more_entries
 WHERE id = :namespace_id
 RETURNING sequence
 
+-- name: advance_head
+UPDATE namespaces
+SET sequence = :sequence, writer = :writer, entries = entries + :more_entries, bytes = bytes + :more_bytes,
+    unfolded = unfolded + CAST(:unfolded AS BIGINT)
+WHERE id = :namespace_id
+
+-- name: trust_namespace
+SELECT n.id FROM namespaces n
+WHERE n.id = :namespace_id AND n.sequence = :sequence AND n.writer = :writer AND n.checksum = :checksum
+  AND EXISTS (SELECT 1 FROM tenants t WHERE t.id = :tenant_id AND t.quota_bytes IS NULL)
+
 -- name: take_unfolded
 UPDATE namespaces SET unfolded = unfolded - CAST(:mark AS BIGINT) WHERE id = :namespace_id
 
@@ -156,6 +167,15 @@ INSERT INTO pending (namespace_id, plane, key, entry, checksum, sequence)
 VALUES (:namespace_id, :plane, :key, :entry, :checksum, :sequence)
 ON CONFLICT (namespace_id, plane, key)
 DO UPDATE SET entry = excluded.entry, checksum = excluded.checksum, sequence = excluded.sequence
+
+-- name: add_new_pending
+INSERT INTO pending (namespace_id, plane, key, entry, checksum, sequence)
+VALUES (:namespace_id, :plane, :key, :entry, :checksum, :sequence)
+
+-- name: add_pending
+INSERT INTO pending (namespace_id, plane, key, entry, checksum, sequence)
+VALUES (:namespace_id, :plane, :key, :entry, :checksum, :sequence)
+ON CONFLICT (namespace_id, plane, key) DO NOTHING
 
 -- name: drop_pending
 DELETE FROM pending WHERE namespace_id = :namespace_id AND sequence <= :sequence

@@ -73,14 +73,16 @@ def check_room(
     limits: Limits,
     places: tuple[Catalog | BlobStore, ...],
     counts: bool = True,
-) -> None:
+) -> int | None:
     """Raises `StorageFull` or `QuotaExceeded` if so many more bytes may not be written.
 
-    What is about to replace bytes that are there already does not count against the quota.
+    What is about to replace bytes that are there already does not count against the quota. Returns
+    the quota, if there is one that counts.
     """
     check_free(needed_bytes, limits=limits, places=places)
     quota = transaction.get_tenant_quota(tenant_id) if counts else None
     check_tenant(transaction, tenant_id, needed_bytes=needed_bytes, quota=quota)
+    return quota
 
 
 def check_tenant(

@@ -16,11 +16,15 @@ believed. A head that a thread takes, others do not find; they look, too.
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+import msgspec
+
+from holdfast.catalog.driver import Moment
+from holdfast.catalog.pending import ONE_MARK
 from holdfast.catalog.rows import HEAD, Row
 from holdfast.engine.core.caches import ByteCache
 from holdfast.errors import Busy
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model.basics import Head
+from holdfast.model.basics import Head, Size
 from holdfast.model.sessions import LeftHead, LeftSession, OpenedSession
 
 T = TypeVar("T")
@@ -36,6 +40,43 @@ class Mistaken(Busy):
     """What was believed is not so: the writer has to look."""
 
 
+class Written(msgspec.Struct, frozen=True):
+    """A head as a write of pending rows left it: for the next writer, if there was none between."""
+
+    head: Head
+    is_bounded: bool
+    """Whether the tenant has a quota."""
+    commit: Moment
+    key: bytes | None = None
+    """The last that was put, while nobody else wrote: what sorts behind it is new, most likely."""
+
+    @property
+    def pending(self) -> int:
+        """How many keys of files and store are pending."""
+        return (self.head.unfolded or 0) // ONE_MARK
+
+    def after(
+        self,
+        *,
+        sequence: int,
+        more: Size,
+        writer: str,
+        unfolded: int | None,
+        commit: Moment,
+        key: bytes | None = None,
+    ) -> "Written":
+        """Returns the same after one more write."""
+        size, was = self.head.size, self.head.unfolded
+        head = msgspec.structs.replace(
+            self.head,
+            sequence=sequence,
+            size=Size(size.entries + more.entries, size.bytes + more.bytes),
+            writer=writer,
+            unfolded=None if was is None or unfolded is None else was + unfolded,
+        )
+        return Written(head, self.is_bounded, commit, key)
+
+
 class Lately:
     """Heads and sessions as they were left; safe from many threads."""
 
@@ -43,10 +84,26 @@ class Lately:
         self._heads = ByteCache[tuple[TenantId, str], LeftHead](max_bytes)
         self._sessions = ByteCache[tuple[NamespaceId, str], LeftSession](max_bytes)
         self._rows = ByteCache[tuple[object, ...], tuple[Row, Any]](max_bytes)
+        self._written = ByteCache[tuple[TenantId, str], Written](max_bytes)
 
     def take(self, tenant_id: TenantId, name: str) -> LeftHead | None:
         """Returns how a head was left; until it is left again, nobody else finds it."""
         return self._heads.take((tenant_id, name))
+
+    def find_written(self, tenant_id: TenantId, name: str) -> Written | None:
+        """Returns how a head was left by the last write of pending rows, if that is known."""
+        return self._written.find((tenant_id, name))
+
+    def note_written(self, written: Written) -> None:
+        """Notes how a write of pending rows has left a head, once it is committed."""
+        head = written.head
+        self._written.put((head.tenant_id, head.name), written, size=_ROW_BYTES)
+
+    def note_moved(self, tenant_id: TenantId, name: str) -> None:
+        """Notes that a head stands elsewhere: the next write looks."""
+        left = self.find_written(tenant_id, name)
+        if left is not None and left.key is not None:
+            self.note_written(msgspec.structs.replace(left, key=None))
 
     def find(self, left: LeftHead | None, session_id: str) -> LeftSession | None:
         """Returns how a session was left, if it and its head can be believed."""
@@ -93,3 +150,4 @@ class Lately:
         self._heads.clear()
         self._sessions.clear()
         self._rows.clear()
+        self._written.clear()

@@ -7,9 +7,12 @@ namespace take turns, so neither can overwrite what it has not seen.
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from holdfast.catalog.pending import mark_of
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.limits import check_quota, check_room
+from holdfast.engine.core.recent import Written
 from holdfast.engine.journal.events import tell
 from holdfast.engine.objects.stage import Stage
 from holdfast.engine.pending.damage import let_go
@@ -86,7 +89,7 @@ def _write(
     creates: bool,
     told: Callable[[], Sequence[Occurrence]],
 ) -> None:
-    context = handle.context
+    context, is_known = handle.context, True
     with context.work() as transaction:
         handle.lock_ahead(transaction)
         if stage.join_ahead(transaction):
@@ -103,15 +106,22 @@ def _write(
                 raise
             _, damaged = transaction.sort_pending(head.namespace_id)
             gone = [each for each in damaged if each.plane == plane and each.key in over]
-            head = let_go(transaction, handle, head, gone)
+            head, is_known = let_go(transaction, handle, head, gone), False
             rows, old, more = _changes(view, compute, held)
         if not rows:
             return
         stage.seal(transaction)
         new = sum(mark_of(plane, key) for key in rows if key not in view.pending)
-        put_rows(transaction, handle, head, plane, rows, stage=stage, more=more, unfolded=new)
+        left = put_rows(
+            transaction, handle, head, plane, rows, stage=stage, more=more, unfolded=new
+        )
         note_change(transaction, handle, head.namespace_id, plane, old=old, new=rows)
         tell(transaction, context, head, told)
+    if is_known and context.is_committed_at_once:
+        # Who meets others looks, until a look finds the head as it was left.
+        before = context.lately.find_written(handle.tenant_id, handle.name)
+        is_alone = before is not None and before.head == head
+        context.lately.note_written(replace(left, key=[*rows][-1] if is_alone else None))
 
 
 def put_rows(
@@ -124,23 +134,24 @@ def put_rows(
     stage: Stage,
     more: Size,
     unfolded: int | None = None,
-) -> int:
-    """Writes rows by which the plane grows, and names what they refer to; returns their number.
+) -> Written:
+    """Writes rows by which the plane grows, and names what they refer to; returns the head then.
 
     `unfolded` is the sum of the marks of those that are not pending yet, if the caller knows.
     Raises `QuotaExceeded` or `StorageFull`.
     """
-    context = handle.context
+    context, is_bounded = handle.context, True
     check_quota(head, more)
     if more.bytes > 0 or more.entries > 0:
         # What only deletes is let through: it is how room is made.
-        check_room(
+        quota = check_room(
             transaction,
             handle.tenant_id,
             needed_bytes=sum(len(key) + len(entry or b"") for key, entry in rows.items()),
             limits=context.limits,
             places=(context.catalog,),
         )
+        is_bounded = quota is not None
     stage.record(transaction)
     writer = written(handle, head)
     sequence = transaction.advance_sequence(
@@ -149,7 +160,9 @@ def put_rows(
     if unfolded:
         note_added(context, head.namespace_id, head.unfolded, unfolded)
     transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)
-    return sequence
+    return Written(head, is_bounded, None).after(
+        sequence=sequence, more=more, writer=writer, unfolded=unfolded, commit=transaction.commit
+    )
 
 
 def _changes(

@@ -243,11 +243,13 @@ class HeadView(View):
 
     def _base(self) -> ObjectId:
         if not self._is_read:
-            head = self._handle.find_head(self._reading)
-            if head is not None:
-                self._namespace_id: NamespaceId | None = head.namespace_id
-                self._root = self._objects.get_root(head.root).plane(self._plane)
-                self._sum = head.namespace_id, head.unfolded
+            handle = self._handle
+            base = self._reading.find_base(handle.tenant_id, handle.name)
+            if base is not None:
+                namespace_id, root, unfolded = base
+                self._namespace_id: NamespaceId | None = namespace_id
+                self._root = self._objects.get_root(root).plane(self._plane)
+                self._sum = namespace_id, unfolded
             self._is_read = True
         return self._root
 

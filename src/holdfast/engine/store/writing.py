@@ -10,8 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holdfast.engine.core.decoding import check_packed
+from holdfast.engine.core.limits import MOST
 from holdfast.engine.objects import content
 from holdfast.engine.objects.stage import Stage
+from holdfast.engine.pending.alone import put_alone
 from holdfast.engine.pending.writing import Rows, change, change_rows
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.storevalues import called, entry_of, value_of
@@ -25,9 +27,9 @@ from holdfast.store.codec import checked
 from holdfast.store.core import encode
 from holdfast.storekeys import encode_text, namespace_start, span_of, to_store_key
 
-MOST_IN_ROWS: Final = 1024
-"""Where as many keys are pending, further values are cut at once: whoever takes a snapshot has all
-that lies in rows in memory."""
+IN_ROWS_BYTES: Final = 16 << 20
+"""What may lie in rows: where so many keys are pending that values of one size would have as many
+bytes together, further ones are cut at once. Whoever takes a snapshot has all of it in memory."""
 
 DIGITS: Final = 16
 """Of the numbers that values are appended under: 10^16 is more than any list holds."""
@@ -116,6 +118,9 @@ def write(handle: Handle, draft: Draft) -> None:
     """Writes all of a draft, or nothing of it."""
     if not (draft.put or draft.delete or draft.expected):
         return
+    if len(draft.put) == 1 and not draft.delete and _put_alone(handle, draft):
+        draft.added = 1
+        return
     keys, is_looked_at = list(draft.put), [False]
 
     def compute(view: View, entries: Sequence[bytes]) -> Rows:
@@ -125,6 +130,32 @@ def write(handle: Handle, draft: Draft) -> None:
     _put(handle, [*draft.put.values()], compute, over=keys if draft.is_plain else None)
     if not is_looked_at[0]:  # There is no such namespace, and nothing was to be put.
         check_expected(draft.expected, {})
+
+
+def _put_alone(handle: Handle, draft: Draft) -> bool:
+    """Puts a single value, where nobody else has written; says whether."""
+    ((key, data),), limits = draft.put.items(), handle.context.limits
+    size = len(data)
+    if size > min(content.PENDING_BYTES, limits.inline_bytes, limits.value_bytes):
+        return False
+
+    def check(view: View) -> None:
+        check_expected(draft.expected, view.get_many([*draft.expected]))
+
+    return put_alone(
+        handle,
+        Plane.STORE,
+        (key, encode_entry(Inline(data))),
+        size=size,
+        keep=draft.keep,
+        most=most_in_rows(size),
+        check=check if draft.expected else None,
+    )
+
+
+def most_in_rows(size: int) -> int:
+    """Returns with how many pending keys a value of so many bytes is still kept in its row."""
+    return MOST if size <= content.INLINE_BYTES else IN_ROWS_BYTES // size
 
 
 def append(handle: Handle, namespace: str, prefix: str, values: Iterable[Any]) -> list[str]:
@@ -232,11 +263,12 @@ def _put(
         ]
 
         def run(view: View) -> Rows:
-            kept = most if view.unfolded < MOST_IN_ROWS else content.INLINE_BYTES
             entries = [
                 entry
                 or encode_entry(
-                    Inline(data) if len(data) <= kept else content.as_value(stage, data)
+                    Inline(data)
+                    if view.unfolded < most_in_rows(len(data))
+                    else content.as_value(stage, data)
                 )
                 for entry, data in zip(staged, packed, strict=True)
             ]

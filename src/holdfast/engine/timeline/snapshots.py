@@ -82,6 +82,7 @@ def take(
         )
 
     done, _ = advance(handle, plan, expected=expected, creates=creates)
+    handle.context.lately.note_moved(handle.tenant_id, handle.name)
     return done[0]
 
 

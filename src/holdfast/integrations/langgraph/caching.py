@@ -1,7 +1,8 @@
 """Parts of large values that were put or read lately, in memory: they never change.
 
-A part is named by the hash of its bytes, so that what is kept here is what is stored. It is kept
-for one thread alone: a checkpoint that names what another thread has finds nothing.
+A part is named by the hash of its bytes, so that what is kept here is what is stored, but for its
+compression. It is kept for one thread alone: a checkpoint that names what another thread has finds
+nothing.
 """
 
 from collections import OrderedDict

@@ -15,6 +15,7 @@ from holdfast.integrations.langgraph.records import (
     behind_namespace,
     decode_checkpoint,
     pending_writes,
+    plain,
     split_key,
     value_key,
     value_of,
@@ -156,7 +157,7 @@ def large_values(
         for name, data in zip(some, read, strict=True):
             if data is None:
                 raise Damaged(f"the value {name} of a checkpoint is not there")
-            found[name] = data
+            found[name] = data if cache is None else plain(data)
         if cache is not None:
             cache.keep(thread, ((name, found[name]) for name in some))
     return found

@@ -11,6 +11,7 @@ Parts are escaped, so that no name can reach into another one's place. A large v
 however many checkpoints have it, and a checkpoint that stands there has all of its values.
 """
 
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, cast
@@ -92,7 +93,7 @@ class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
     parent: str | None
     metadata: Typed
     body: Typed
-    """All of it, but for the values that are apart."""
+    """All of it, but for the values that are apart; where it is small, none are."""
     small: dict[str, Typed]
     """Values by channel."""
     pressed: dict[str, Typed]
@@ -169,10 +170,12 @@ class Packed(NamedTuple):
     """Large values that are new, by their keys."""
     apart: Collection[str]
     """Channels whose values are large."""
+    is_small: bool = False
+    """Whether it is in one piece."""
 
     def parts(self) -> Iterator[tuple[str, bytes]]:
-        """Yields the large values that are new, by their names."""
-        return ((key.removeprefix(VALUES), data) for key, data in self.large.items())
+        """Yields the large values that are new, by their names, as `plain` has them."""
+        return ((key.removeprefix(VALUES), plain(data)) for key, data in self.large.items())
 
 
 def packed(
@@ -183,11 +186,17 @@ def packed(
     parent: str | None,
     shared: Mapping[str, Large],
     there: Collection[str],
+    is_small: bool = False,
 ) -> Packed:
     """Returns a checkpoint as it is stored.
 
-    `shared` are values of the parent that it has as well, `there` the names of parts that are.
+    `shared` are values of the parent that it has as well, `there` the names of parts that are. One
+    that seems to be small is made in one piece, if it is.
     """
+    told = serde.dumps_typed(metadata)
+    if is_small and len((whole := serde.dumps_typed(checkpoint))[1]) <= LARGE_BYTES:
+        record = Checkpoint(FORMAT, parent, told, whole, {}, {}, {})
+        return Packed(msgspec.msgpack.encode(record), {}, (), is_small=True)
     body, large, new = dict(checkpoint), dict(shared), dict[str, bytes]()
     small, pressed = dict[str, Typed](), dict[str, Typed]()
     body["channel_values"] = short = dict[str, Any]()
@@ -209,10 +218,12 @@ def packed(
                 continue
         parts = [Part(_name(*piece), len(piece[1])) for piece in pieces]
         large[channel] = Large(versions.get(channel), is_list, parts)
-        for part, piece in zip(parts, pieces, strict=True):
-            if part.name not in there:
-                new[value_key(part.name)] = _encode_value(*piece)
-    told, rest = serde.dumps_typed(metadata), serde.dumps_typed(body)
+        new |= {
+            value_key(part.name): _encode_value(*piece)
+            for part, piece in zip(parts, pieces, strict=True)
+            if part.name not in there
+        }
+    rest = serde.dumps_typed(body)
     record = Checkpoint(FORMAT, parent, told, rest, small, pressed, large)
     return Packed(msgspec.msgpack.encode(record), new, large.keys())
 
@@ -232,8 +243,19 @@ def _name(kind: str, data: bytes) -> str:
     return blake3(data, derive_key_context=f"holdfast langgraph {kind}").hexdigest(16)
 
 
+class _OnePerThread(threading.local):
+    """What threads must not share: to make one for every value takes longer than its work."""
+
+    def __init__(self) -> None:
+        self.compressor = zstandard.ZstdCompressor(level=1)
+        self.decompressor = zstandard.ZstdDecompressor()
+
+
+_local: Final = _OnePerThread()
+
+
 def _less(data: bytes) -> bytes:
-    return zstandard.compress(data, 1)
+    return _local.compressor.compress(data)
 
 
 def _encode_value(kind: str, data: bytes) -> bytes:
@@ -303,6 +325,12 @@ def _of_this_format(record: _R) -> _R:
     return record
 
 
+def plain(part: bytes) -> bytes:
+    """Returns a part of a large value as it is stored, but for its compression."""
+    kind, data, is_pressed = _decoded(_values, part)
+    return msgspec.msgpack.encode((kind, _expanded(data), False)) if is_pressed else part
+
+
 def value_of(serde: Serializer, large: Large, parts: Mapping[str, bytes]) -> Any:
     """Returns a large value of its parts, by their names; raises `Damaged` for anything else."""
     values = list[Any]()
@@ -343,7 +371,7 @@ def _expanded(less: bytes) -> bytes:
         # What is stored is anybody's: it may claim to be of any size.
         if not 0 <= zstandard.frame_content_size(less) <= PRESSED_BYTES:
             raise Damaged("a value of a checkpoint claims to be larger than it can be")
-        return zstandard.decompress(less)
+        return _local.decompressor.decompress(less)
     except zstandard.ZstdError as exc:
         raise Damaged(f"a value of a checkpoint cannot be expanded: {exc}") from exc
 

@@ -31,7 +31,7 @@ from holdfast.integrations.langgraph.records import Place, place_of
 NAME: Final = "langgraph"
 
 MOST_NOTED: Final = 4096
-"""Threads of which it is noted that they have large values."""
+"""Threads of which it is noted how large their checkpoints are."""
 
 STRATEGIES: Final = ("keep_latest", "delete")
 
@@ -59,9 +59,10 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         self._door, self._start = Door(agent), f"{checked_name(name)}/"
         self._store: Any = None
         """What is read instead of the head: the store as a snapshot shows it."""
-        # Threads with large values: what the parent has of them need not be put again. Only a hint:
-        # where it is missing, a value is put once more.
-        self._large = dict[str, None]()
+        # Threads whose checkpoints are not small, and whether they have large values: what the
+        # parent has of those need not be put again. Only a hint: where it is missing, a value is
+        # put once more, or made into bytes once more.
+        self._noted = dict[str, bool]()
         self._parts = Parts()
 
     # Reading
@@ -291,7 +292,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         body: Any = records.values_of(self.serde, record)
         for channel, each in record.large.items():
             body["channel_values"][channel] = records.value_of(self.serde, each, values)
-            self._note(thread)
+            self._note(thread, has_large=True)
         return CheckpointTuple(
             _config(thread_id, stored.checkpoint_ns, stored.id),
             body,
@@ -359,18 +360,28 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             if channel in values and channel not in new_versions
         }
 
+        noted = self._noted.get(place.thread)
+
         def pack(shared: Mapping[str, records.Large], there: Collection[str]) -> records.Packed:
             return records.packed(
-                self.serde, checkpoint, told, parent=parent, shared=shared, there=there
+                self.serde,
+                checkpoint,
+                told,
+                parent=parent,
+                shared=shared,
+                there=there,
+                is_small=noted is None,
             )
 
-        looked_at = parent if place.thread in self._large else None
+        looked_at = parent if noted else None
         made = yield from writing.put(
             place, checkpoint["id"], pack, parent=looked_at, unchanged=unchanged
         )
         if made.apart:
-            self._note(place.thread)
+            self._note(place.thread, has_large=True)
             self._parts.keep(place.thread, made.parts())
+        elif noted is None and not made.is_small:
+            self._note(place.thread, has_large=False)
 
     def _put_writes(
         self,
@@ -400,10 +411,10 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             else:
                 yield from writing.delete(thread, choose)
 
-    def _note(self, thread: str) -> None:
-        if len(self._large) >= MOST_NOTED:
-            self._large.clear()
-        self._large[thread] = None
+    def _note(self, thread: str, *, has_large: bool) -> None:
+        if len(self._noted) >= MOST_NOTED:
+            self._noted.clear()
+        self._noted[thread] = has_large
 
 
 def _given(config: RunnableConfig) -> dict[str, Any]:
