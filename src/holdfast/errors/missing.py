@@ -112,6 +112,17 @@ class TraceNotFound(NotFound):
         self.trace_id = trace_id
 
 
+class NoLongerKept(NotFound):
+    """What was asked for is older than what is kept of its kind."""
+
+    code = "no_longer_kept"
+    hint = "Begin with the oldest that is kept; retention has let go of what was before."
+
+    def __init__(self, what: str, *, begins: int) -> None:
+        super().__init__(f"{what} begin at number {begins}: what was before is no longer kept")
+        self.begins = begins
+
+
 class MemoryNotFound(NotFound):
     """No memory with this id in this namespace."""
 

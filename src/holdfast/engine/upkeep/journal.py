@@ -42,21 +42,27 @@ def mend_journal(context: Context, tenant_id: TenantId) -> int:
 
 def _mend_stream(transaction: Transaction, tenant_id: TenantId, stream: Stream) -> int:
     """Puts right one chain, whose end is locked so that it stands still."""
-    count, last, tried = 0, TraceEnd(), 0
+    count, tried = 0, 0
+    spans = transaction.list_spans(tenant_id, stream.id)
+    begin = TraceEnd(spans[-1].last, spans[-1].hash) if spans else TraceEnd()
+    last = begin
     is_there = stream.id == OWN or stream.end is not None
     end = transaction.lock_end(tenant_id, stream.id) if is_there else None
     rows = [*_rows(transaction, tenant_id, stream.id)]
     for at, found in enumerate(rows):
         follows = rows[at + 1].previous if at + 1 < len(rows) else end and end.hash
-        row, whose = found, (found.tenant_id, found.stream)
+        row, whose, previous = found, (found.tenant_id, found.stream), last.hash
+        if found.number <= begin.number:
+            # It stayed where those beside it were let go: it is known by its own hash alone.
+            follows, previous = None, found.previous
         is_sound = whose == (tenant_id, stream.id) and is_whole(found)
-        if not (is_sound and found.previous == last.hash) and tried < MOST_TRIED:
+        if not (is_sound and found.previous == previous) and tried < MOST_TRIED:
             tried += 1
-            row = _mended(found, previous=last.hash, written=follows) or found
+            row = _mended(found, previous=previous, written=follows) or found
         if row != found:
             transaction.mend_trace(found, row)
             count += 1
-        if row.stream == stream.id:
+        if row.stream == stream.id and row.number > begin.number:
             last = TraceEnd(row.number, row.hash)
     if end is not None and end != last and _is_bit(end, last):
         transaction.set_end(tenant_id, stream.id, last)
