@@ -8,14 +8,18 @@ Both forms have the indexes that the catalog has; the one in parts has the insta
 every unique index needs what tells the parts: it proves no longer that a number is there once.
 Rounds of both are interleaved, so that a noisy machine is noisy for both. Then the oldest month
 goes: row by row in pieces, and with its part; and once more where every tenth row has to stay.
-At last a month's rows are packed as objects are.
+Then a month's rows are packed as objects are. And first, on both databases, what retention does: an
+agent's sessions and snapshots, most of which go, and bytes of the journal before and after.
 """
 
 import argparse
 import random
+import sqlite3
 import statistics
 import tempfile
 from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import perf_counter as clock
 from typing import Any, LiteralString
@@ -289,14 +293,80 @@ def pack(connection: Connection) -> None:
     print(f"{took * 1e6:.1f} µs a row")
 
 
+def live(vault: holdfast.Holdfast, sessions: int) -> None:
+    """Plays agents with sessions, snapshots and traces; every tenth session stays."""
+    for number in range(sessions):
+        agent = vault.namespace(f"agent-{number % 4}")
+        session = agent.sessions.create("planner", initial_state={"step": 0})
+        for step in range(40):
+            agent.sessions.update_state(session.id, {"step": step}, reasoning="as it was planned")
+        agent.files.write("plan.md", f"{number}")
+        agent.snapshot(f"of {number}")
+        for _ in range(10):
+            agent.traces.add("looked.around", details={"number": number})
+        if number % 10:
+            agent.sessions.delete(session.id)
+
+
+def journal_bytes(place: str | Path) -> tuple[int, int]:
+    """Returns the rows of the journal, and its bytes, made anew so that no room is left in it."""
+    if isinstance(place, str):
+        with psycopg.connect(place, autocommit=True) as connection:
+            connection.execute("VACUUM FULL holdfast.journal")
+            found = connection.execute(
+                "SELECT COUNT(*), pg_total_relation_size('holdfast.journal') FROM holdfast.journal"
+            ).fetchone()
+    else:
+        with closing(sqlite3.connect(place / "catalog.sqlite")) as file:
+            file.execute("VACUUM")
+            found = file.execute(
+                "SELECT (SELECT COUNT(*) FROM journal), SUM(pgsize) FROM dbstat"
+                " WHERE name = 'journal' OR name LIKE 'journal_%'"
+            ).fetchone()
+    assert found is not None
+    return int(found[0]), int(found[1])
+
+
+def retain(name: str, place: str | Path, folder: Path, sessions: int) -> None:
+    """Prints what retention of traces does to a vault."""
+    packs = folder / "kept" if isinstance(place, str) else None
+    now = datetime.now(tz=UTC)
+    with holdfast.open(place, objects=packs) as vault:
+        live(vault, sessions)
+    rows, size = journal_bytes(place)
+    took, times = 0.0, [now]
+    limits = holdfast.Limits(keep_traces=timedelta(days=30))
+    with holdfast.open(place, objects=packs, clock=lambda: times[-1], limits=limits) as vault:
+        for months in (2, 4, 6):
+            times.append(now + timedelta(days=31 * months))
+            began = clock()
+            vault.forget()
+            took += clock() - began
+            vault.collect()
+        report = vault.verify_audit()
+        assert report.ok
+        assert vault.verify().faults == []
+    left, left_size = journal_bytes(place)
+    print(
+        f"{name}: {rows:,} rows of {size:,} bytes; after retention {left:,} of {left_size:,}, "
+        f"{report.forgotten:,} let go, {took / report.forgotten * 1e6:.0f} µs a row"
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=2_000_000)
     parser.add_argument("--months", type=int, default=24)
+    parser.add_argument("--sessions", type=int, default=200)
+    parser.add_argument("--retention", action="store_true", help="only what retention does")
     arguments = parser.parse_args()
     with PostgresServer() as server, tempfile.TemporaryDirectory() as folder:
         url = server.dsn(server.create_database())
-        holdfast.open(url, objects=Path(folder) / "packs").close()
+        print()
+        retain("PostgreSQL", url, Path(folder), arguments.sessions)
+        retain("SQLite", Path(folder) / "vault", Path(folder), arguments.sessions)
+        if arguments.retention:
+            return
         with psycopg.connect(url, autocommit=True) as connection:
             make(connection, arguments.rows, arguments.months)
             for form in FORMS:

@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import TRACE
+from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model.traces import Span, TraceRow
 
@@ -88,4 +89,8 @@ class ForgettingQueries:
 
 def _to_span(row: Sequence[Any]) -> Span:
     first, last, digest, at_us, kept, of_kept = row
-    return Span(first, last, bytes(digest), at_us, kept, bytes(of_kept))
+    numbers, digests = (first, last, at_us, kept), (digest, of_kept)
+    is_one = all(isinstance(each, int) for each in numbers)
+    if not is_one or not all(isinstance(each, bytes) for each in digests):
+        raise Damaged("what retention has let go of traces cannot be read")
+    return Span(first, last, digest, at_us, kept, of_kept)

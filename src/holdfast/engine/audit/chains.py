@@ -189,7 +189,8 @@ class Check:
             self.complain(row.number, "it stands in the wrong place")
         if (row.tenant_id, row.stream) != (self._tenant_id, self._stream) or not is_whole(row):
             self.complain(row.number, "it was changed", hash_now=_hash_now(row))
-        self._stays.add(row)
+        else:
+            self._stays.add(row)
         self._last = TraceEnd(row.number, row.hash)
         self._compare(self._last)
         self._checked += 1

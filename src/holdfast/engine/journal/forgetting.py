@@ -81,12 +81,12 @@ def forget_traces(context: Context, chain: Chain, *, keep: timedelta) -> int:
     before_us = to_us(context.clock() - keep)
     if not _is_due(context, chain, before_us - LATE // timedelta(microseconds=1)):
         return 0
-    count, number = 0, 0
+    count = 0
     try:
         # What stayed before may be spare by now.
-        while (span := _span_after(context, chain, number)) is not None:
-            count += _let_go(context, chain, span)
-            number = span.last
+        for first in _firsts(context, chain):
+            choice = _find_spare(context, chain, first)
+            count += _let_go(context, chain, choice) if choice.going else 0
         while (more := _find_next(context, chain, before_us)) is not None:
             count += _let_go(context, chain, more)
     except _Moved:
@@ -130,10 +130,6 @@ class _Choice(msgspec.Struct):
     rows: list[TraceRow]
     going: list[TraceRow]
 
-    @property
-    def last(self) -> int:
-        return self.span.last
-
 
 def _is_due(context: Context, chain: Chain, before_us: int) -> bool:
     """Says whether the first row that is there, beyond what was let go, is as old."""
@@ -150,17 +146,21 @@ def _is_last(rows: Sequence[TraceRow]) -> bool:
     return claim_in(rows[0]) is not None
 
 
-def _span_after(context: Context, chain: Chain, number: int) -> _Choice | None:
-    """Returns the next span above a number of which something can go by now."""
+def _firsts(context: Context, chain: Chain) -> list[int]:
+    """Returns where the spans begin of which something stayed."""
+    with context.catalog.read() as transaction:
+        return [span.first for span in _spans(transaction, chain) if span.kept]
+
+
+def _find_spare(context: Context, chain: Chain, first: int) -> _Choice:
+    """Returns what can go by now of the rows that stayed of a span."""
+    # A transaction for each: one over all of them would keep others from tidying up.
     with context.catalog.read() as transaction:
         spans = _spans(transaction, chain)
         for span in spans:
-            if span.first <= number or not span.kept:
-                continue
-            choice = _choose(transaction, spans, span, _rows(transaction, chain, span))
-            if choice.going:
-                return choice
-    return None
+            if span.first == first:
+                return _choose(transaction, spans, span, _rows(transaction, chain, span))
+    raise _Moved
 
 
 def _find_next(context: Context, chain: Chain, before_us: int) -> _Choice | None:
