@@ -128,7 +128,7 @@ def test_whoever_asks_for_what_is_gone_is_told_where_it_begins(
         lambda: agent.traces.get(added[-1].id),
         lambda: agent.traces.list(starting_after=added[0].id),
     ):
-        with pytest.raises(NoLongerKept, match="begin at number") as refused:
+        with pytest.raises(NoLongerKept, match="which begin at number") as refused:
             ask()
         assert refused.value.begins == added[0].number + 1
 

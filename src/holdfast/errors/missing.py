@@ -118,8 +118,9 @@ class NoLongerKept(NotFound):
     code = "no_longer_kept"
     hint = "Begin with the oldest that is kept; retention has let go of what was before."
 
-    def __init__(self, what: str, *, begins: int) -> None:
-        super().__init__(f"{what} begin at number {begins}: what was before is no longer kept")
+    def __init__(self, what: str, *, begins: int | None) -> None:
+        begin = "" if begins is None else f", which begin at number {begins}"
+        super().__init__(f"it was before the {what} that are kept{begin}")
         self.begins = begins
 
 
