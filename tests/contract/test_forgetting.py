@@ -1,7 +1,9 @@
 """Traces whose time is over go, on both catalogs, and what is left of their chain proves it all."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -20,6 +22,7 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue, NoLongerKept
 from holdfast.testing.clocks import Watch
 from holdfast.testing.damaged import run_in
+from holdfast.testing.faults import FusedCatalog, fuses
 
 NOON = datetime(2025, 3, 1, 12, tzinfo=UTC)
 KEEP = timedelta(days=10)
@@ -131,6 +134,48 @@ def test_whoever_asks_for_what_is_gone_is_told_where_it_begins(
         with pytest.raises(NoLongerKept, match="which begin at number") as refused:
             ask()
         assert refused.value.begins == added[0].number + 1
+
+
+def test_a_power_cut_at_any_step_leaves_a_chain_that_is_whole(
+    place: Place, agent: Namespace
+) -> None:
+    place.clock.now += LATER
+    chain = chain_of(place, agent)
+    for fuse in fuses():
+        catalog = FusedCatalog(place.context.catalog, fuse)
+        with fuse:
+            forgetting.forget_traces(replace(place.context, catalog=catalog), chain, keep=KEEP)
+        assert place.vault.verify_audit().ok
+    assert "looked.around" not in actions(agent)
+    assert place.is_sound()
+
+
+def test_whoever_lets_go_of_the_same_does_so_once_and_writers_go_on(
+    place: Place, agent: Namespace
+) -> None:
+    place.clock.now += LATER
+    chain = chain_of(place, agent)
+
+    def forget() -> int:
+        return forgetting.forget_traces(place.context, chain, keep=KEEP)
+
+    with ThreadPoolExecutor(4) as pool:
+        counts = [pool.submit(forget) for _ in range(3)]
+        added = [pool.submit(agent.traces.add, "meanwhile") for _ in range(10)]
+        audits = [pool.submit(place.vault.verify_audit) for _ in range(2)]
+        assert all(audit.result().ok for audit in audits)
+        assert len({each.result().number for each in added}) == len(added)
+        total = sum(each.result() for each in counts)
+    total += forget()
+    assert total == place.vault.verify_audit().forgotten > 0
+    assert "looked.around" not in actions(agent)
+    assert place.is_sound()
+
+
+def chain_of(place: Place, agent: Namespace) -> forgetting.Chain:
+    with place.context.catalog.read() as transaction:
+        head = agent._handle.get_head(transaction)
+    return forgetting.Chain(head.tenant_id, head.namespace_id, head.name)
 
 
 @pytest.mark.parametrize(
