@@ -203,6 +203,20 @@ def test_whoever_changes_what_is_left_is_found(place: Place, agent: Namespace, d
     assert "and one more" in actions_of_rows(place, agent)
 
 
+@pytest.mark.usefixtures("agent")
+def test_a_flipped_bit_of_what_is_left_is_put_back(place: Place) -> None:
+    place.let_pass()
+    for damage in (
+        f"UPDATE forgotten SET first_number = 7 WHERE first_number = 5 AND {OF_ALICE}",
+        f"UPDATE forgotten SET kept = 5 WHERE kept = 4 AND first_number = 1 AND {OF_ALICE}",
+        f"UPDATE journal SET agent_id = 'agenu' WHERE {OF_ALICE} AND number = 3",
+    ):
+        place.run(damage)
+        assert not place.vault.verify_audit().ok
+        place.vault.repair()
+        assert place.is_sound()
+
+
 def actions_of_rows(place: Place, agent: Namespace) -> list[str]:
     with place.context.catalog.read() as transaction:
         head = agent._handle.get_head(transaction)

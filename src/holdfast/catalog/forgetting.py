@@ -52,6 +52,10 @@ class ForgettingQueries:
             digest=span.digest,
         )
 
+    def drop_span(self, tenant_id: TenantId, stream: int, span: Span) -> None:
+        """Deletes what is noted of a span."""
+        self._db.say("drop_span", tenant_id=tenant_id, stream=stream, first=span.first)
+
     def drop_traces(self, tenant_id: TenantId, stream: int, runs: Iterable[tuple[int, int]]) -> int:
         """Deletes the rows from one number to another, of each run; returns how many there were."""
         where = {"tenant_id": tenant_id, "stream": stream}

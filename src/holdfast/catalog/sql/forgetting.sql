@@ -20,6 +20,10 @@ ON CONFLICT (tenant_id, stream, first_number) DO UPDATE
 SET last_number = excluded.last_number, hash = excluded.hash, created_us = excluded.created_us,
     kept = excluded.kept, digest = excluded.digest
 
+-- name: drop_span
+DELETE FROM forgotten
+WHERE tenant_id = :tenant_id AND stream = :stream AND first_number = :first
+
 -- name: drop_traces
 DELETE FROM journal
 WHERE tenant_id = :tenant_id AND stream = :stream AND number >= :first AND number <= :last
