@@ -224,14 +224,13 @@ def apply_all(context: Context, tenant_id: TenantId) -> list[SnapshotInfo]:
     purge_memories(context, tenant_id, before=now - grace)
     purge_entities(context, tenant_id, before=now - grace)
     purge_events(context, tenant_id)
-    _forget_traces(context, tenant_id)
+    _forget_traces(context, tenant_id, heads)
     return gone
 
 
-def _forget_traces(context: Context, tenant_id: TenantId) -> None:
+def _forget_traces(context: Context, tenant_id: TenantId, heads: Iterable[Head]) -> None:
     """Lets go of traces whose time is over; of a damaged chain nothing goes, and it is told."""
     with context.catalog.read() as transaction:
-        heads = transaction.iter_heads(tenant_id)
         gone = transaction.streams_of_gone(tenant_id)
     for head in heads:
         days = get_policy(head).keep_traces_days
