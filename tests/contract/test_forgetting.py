@@ -229,7 +229,8 @@ def actions_of_rows(place: Place, agent: Namespace) -> list[str]:
 @pytest.mark.usefixtures("agent")
 def test_a_namespace_that_is_gone_for_good_leaves_a_proof(place: Place) -> None:
     place.vault.delete_namespace("alice")
-    place.let_pass()  # It is purged.
+    place.let_pass()  # It is purged,
+    place.vault.collect()  # and so is what was said in it.
     place.let_pass()
     assert place.is_sound()
     assert place.vault.verify_audit().forgotten > 10
@@ -240,6 +241,27 @@ def test_a_namespace_that_is_gone_for_good_leaves_a_proof(place: Place) -> None:
     assert [each.action for each in place.vault.traces.list(limit=None)] == found
     place.run("DELETE FROM forgotten")
     assert place.vault.verify_audit().problems
+
+
+def test_what_a_fork_needs_of_a_namespace_that_is_gone_goes_with_the_fork(
+    place: Place, agent: Namespace
+) -> None:
+    (session,) = agent.sessions.list()
+    bob = agent.fork("bob")
+    turns = bob.sessions.list_turns(session.id)
+    place.vault.delete_namespace("alice")
+    for _ in range(3):
+        place.let_pass()
+    assert bob.sessions.list_turns(session.id) == turns != []
+    assert place.is_sound()
+    place.vault.delete_namespace("bob")
+    for _ in range(5):
+        place.let_pass()
+        place.vault.collect()
+    with place.context.catalog.read() as transaction:
+        (tenant,) = transaction.iter_tenants()
+        assert transaction.streams_of_gone(tenant.id) == []
+    assert place.is_sound()
 
 
 def test_a_namespace_says_how_long_its_own_are_kept(

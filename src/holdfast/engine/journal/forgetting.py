@@ -84,9 +84,11 @@ def forget_traces(context: Context, chain: Chain, *, keep: timedelta) -> int:
     count = 0
     try:
         # What stayed before may be spare by now.
-        for first in _firsts(context, chain):
+        for at, first in enumerate(_firsts(context, chain)):
             choice = _find_spare(context, chain, first)
-            count += _let_go(context, chain, choice) if choice.going else 0
+            # Of one that is gone no other trace says that it was looked at.
+            if choice.going or (chain.is_gone and not at):
+                count += _let_go(context, chain, choice)
         while (more := _find_next(context, chain, before_us)) is not None:
             count += _let_go(context, chain, more)
     except _Moved:
@@ -132,12 +134,18 @@ class _Choice(msgspec.Struct):
 
 
 def _is_due(context: Context, chain: Chain, before_us: int) -> bool:
-    """Says whether the first row that is there, beyond what was let go, is as old."""
+    """Says whether the first row that is there, beyond what was let go, is as old.
+
+    Of a namespace that is gone, nothing may be there beyond: then, whether that is as long ago.
+    """
     with context.catalog.read() as transaction:
         span = transaction.find_last_span(chain.tenant_id, chain.stream)
         rows = transaction.page_traces(
             chain.tenant_id, stream=chain.stream, after=span.last if span else 0, most=2
         )
+        if not rows and chain.is_gone:
+            last = transaction.find_last_claim(chain.tenant_id, chain.stream, action=ACTION)
+            return last is not None and last.created_us < before_us
     # A trace of letting go that is the only one left is what proves the others.
     return bool(rows) and rows[0].created_us < before_us and (len(rows) > 1 or not _is_last(rows))
 
