@@ -20,7 +20,7 @@ from holdfast.engine.core.lineage import Timeline, needed, one_back
 from holdfast.engine.core.rounds import set_aside
 from holdfast.engine.journal.actions import places_of, trace_of_namespace, trace_of_snapshots
 from holdfast.engine.journal.anchors import anchor_last
-from holdfast.engine.journal.chain import append, details_of
+from holdfast.engine.journal.chain import append, details_of, is_whole
 from holdfast.engine.journal.events import purge_events
 from holdfast.engine.journal.forgetting import Chain, forget_traces
 from holdfast.engine.memory.plane import purge_memories
@@ -28,7 +28,7 @@ from holdfast.engine.planes.handle import Handle, is_expired
 from holdfast.engine.sessions.entities import purge_entities
 from holdfast.engine.timeline.additions import is_added, is_shared, spared
 from holdfast.errors import NamespaceNotFound
-from holdfast.ids import SnapshotId, TenantId
+from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model.basics import Head, SnapshotInfo
 from holdfast.model.traces import OWN
 from holdfast.model.upkeep import Policy
@@ -233,19 +233,25 @@ def _forget_traces(context: Context, tenant_id: TenantId, heads: Iterable[Head])
     with context.catalog.read() as transaction:
         gone = transaction.streams_of_gone(tenant_id)
     for head in heads:
-        days = get_policy(head).keep_traces_days
-        _forget(context, Chain(tenant_id, head.namespace_id, head.name), days)
+        with set_aside():
+            days = get_policy(head).keep_traces_days
+            _forget(context, Chain(tenant_id, head.namespace_id, head.name), days)
     for stream in gone:
-        with context.catalog.read() as transaction:
-            purged = transaction.find_last_claim(tenant_id, stream, action=PURGED)
-        name = (purged and purged.resource_id) or str(stream)
-        details = {} if purged is None else details_of(purged)
-        chain = Chain(tenant_id, stream, name, is_gone=True)
-        _forget(context, chain, details.get("keep_traces_days", 0))
+        with set_aside():
+            _forget(context, *_find_gone(context, tenant_id, stream))
+
+
+def _find_gone(context: Context, tenant_id: TenantId, stream: NamespaceId) -> tuple[Chain, int]:
+    """Returns the chain of a namespace that is gone, and for how many days it kept its traces."""
+    with context.catalog.read() as transaction:
+        purged = transaction.find_last_claim(tenant_id, stream, action=PURGED)
+    if purged is None or not is_whole(purged):
+        return Chain(tenant_id, stream, str(stream), is_gone=True), 0
+    chain = Chain(tenant_id, stream, purged.resource_id or str(stream), is_gone=True)
+    return chain, details_of(purged).get("keep_traces_days", 0)
 
 
 def _forget(context: Context, chain: Chain, days: int) -> None:
     keep = timedelta(days=days) if days else context.limits.keep_traces
     if keep is not None:
-        with set_aside():
-            forget_traces(context, chain, keep=keep)
+        forget_traces(context, chain, keep=keep)
