@@ -63,10 +63,10 @@ class ForgettingQueries:
             "drop_traces", [{**where, "first": first, "last": last} for first, last in runs]
         )
 
-    def find_last_claim(self, tenant_id: TenantId, stream: int, *, action: str) -> TraceRow | None:
+    def find_last_done(self, tenant_id: TenantId, stream: int, *, action: str) -> TraceRow | None:
         """Returns the last trace of this action that we did in, or to, a namespace."""
         where: dict[str, object] = {"tenant_id": tenant_id, "stream": stream}
-        return TRACE.find(self._db.one("last_claim", action=action, **where))
+        return TRACE.find(self._db.one("last_done", action=action, **where))
 
     def streams_of_gone(self, tenant_id: TenantId) -> list[NamespaceId]:
         """Returns the chains of namespaces that are gone for good, and of which rows are left."""

@@ -51,9 +51,9 @@ WHERE namespace_id = :namespace_id AND session_id = :session_id
 -- name: row_of_turn
 SELECT stream, journal FROM turns WHERE id = :id
 
--- The last trace that says what was let go of a chain: that of a namespace which is gone for good is
--- in the tenant's own. As the index of actions says it.
--- name: last_claim
+-- The last that we did of some kind in a namespace, or to it: of one that is gone for good, the
+-- tenant's own chain says it. As the index of actions says it.
+-- name: last_done
 SELECT {trace} FROM journal
 WHERE namespace_id = :stream AND tenant_id = :tenant_id AND action = :action AND kind = 'done'
   AND action <> 'state.updated' AND action <> 'turn.added'

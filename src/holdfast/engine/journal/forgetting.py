@@ -144,7 +144,7 @@ def _is_due(context: Context, chain: Chain, before_us: int) -> bool:
             chain.tenant_id, stream=chain.stream, after=span.last if span else 0, most=2
         )
         if not rows and chain.is_gone:
-            last = transaction.find_last_claim(chain.tenant_id, chain.stream, action=ACTION)
+            last = transaction.find_last_done(chain.tenant_id, chain.stream, action=ACTION)
             return last is not None and last.created_us < before_us
     # A trace of letting go that is the only one left is what proves the others.
     return bool(rows) and rows[0].created_us < before_us and (len(rows) > 1 or not _is_last(rows))
@@ -266,7 +266,7 @@ def _let_go(context: Context, chain: Chain, choice: _Choice) -> int:
 def _spans(transaction: Transaction, chain: Chain) -> list[Span]:
     """Returns what was let go of a chain; raises `Damaged` unless the chain says the same."""
     spans = transaction.list_spans(chain.tenant_id, chain.stream)
-    claim = transaction.find_last_claim(chain.tenant_id, chain.stream, action=ACTION)
+    claim = transaction.find_last_done(chain.tenant_id, chain.stream, action=ACTION)
     is_said = claim is not None and is_whole(claim)
     if (claim_in(claim) if claim and is_said else None) != claim_of(spans):
         raise Damaged(f"what was let go of the traces of {chain.name} is not what they say")

@@ -244,7 +244,7 @@ def _forget_traces(context: Context, tenant_id: TenantId, heads: Iterable[Head])
 def _find_gone(context: Context, tenant_id: TenantId, stream: NamespaceId) -> tuple[Chain, int]:
     """Returns the chain of a namespace that is gone, and for how many days it kept its traces."""
     with context.catalog.read() as transaction:
-        purged = transaction.find_last_claim(tenant_id, stream, action=PURGED)
+        purged = transaction.find_last_done(tenant_id, stream, action=PURGED)
     if purged is None or not is_whole(purged):
         return Chain(tenant_id, stream, str(stream), is_gone=True), 0
     chain = Chain(tenant_id, stream, purged.resource_id or str(stream), is_gone=True)

@@ -46,7 +46,7 @@ def mend_journal(context: Context, tenant_id: TenantId) -> int:
 def _mend_spans(transaction: Transaction, tenant_id: TenantId, stream: int) -> int:
     """Puts right what is noted of rows that were let go: the chain has a hash of it all."""
     spans = transaction.list_spans(tenant_id, stream)
-    claim = transaction.find_last_claim(tenant_id, stream, action=FORGOTTEN)
+    claim = transaction.find_last_done(tenant_id, stream, action=FORGOTTEN)
     if claim is None or not is_whole(claim) or claim_in(claim) == claim_of(spans):
         return 0
     wanted, width = claim_in(claim), len(Span.__struct_fields__)
