@@ -573,8 +573,9 @@ def test_retention_is_the_operators_to_set(
         put(agent, "k", number)
         snap(agent)
     place = f"/namespaces/{namespace}/retention"
-    assert ok(admin.get(place)) == {"keep_last": 0, "keep_daily": 0, "keep_weekly": 0}
-    wanted = {"keep_last": 2, "keep_daily": 0, "keep_weekly": 0}
+    unset = {"keep_last": 0, "keep_daily": 0, "keep_weekly": 0, "keep_traces_days": 0}
+    assert ok(admin.get(place)) == unset
+    wanted = {**unset, "keep_last": 2, "keep_traces_days": 90}
     assert ok(admin.put(place, json=wanted)) == wanted
     ok(admin.post("/collect"))
     assert len(ok(agent.get("/v1/timeline"))["snapshots"]) == 2

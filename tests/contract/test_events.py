@@ -24,7 +24,7 @@ from holdfast.engine.journal import events
 from holdfast.engine.journal.events import MAX_LISTED, Events, envelope, number_all, tell
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import InvalidValue
+from holdfast.errors import InvalidValue, NoLongerKept
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
 from holdfast.model.events import EventRow, Occurrence
@@ -416,12 +416,22 @@ def test_events_age_out_and_their_numbers_go_on(place: Place, agent: Namespace) 
     place.clock.now = NOON + KEPT - timedelta(seconds=1)
     agent.files.write("young", "x")
     place.vault.forget()
-    assert numbers(place.told()) == [1, 2]
+    old, young = place.told()
+    assert numbers([old, young]) == [1, 2]
+    place.vault.events.check_kept(old.id, says_number=True)
     place.clock.now = NOON + KEPT + timedelta(seconds=1)
     place.vault.forget()
     assert numbers(place.told()) == [2]
+    place.vault.events.check_kept(young.id, says_number=True)
+    place.vault.events.check_kept("evt_of_nobody", says_number=True)
+    for begins in (2, None):
+        with pytest.raises(NoLongerKept) as refused:
+            place.vault.events.check_kept(old.id, says_number=begins is not None)
+        assert refused.value.begins == begins
     place.clock.now = NOON + 3 * KEPT
     place.vault.forget()
+    with pytest.raises(NoLongerKept, match="begin at number 3"):
+        place.vault.events.check_kept(young.id, says_number=True)
     agent.files.write("new", "x")
     assert numbers(place.told()) == [3]
 

@@ -320,6 +320,7 @@ def mix(where: Path | str) -> None:
         "DROP TABLE writers",
         "DROP TABLE pack_sums",
         "DROP TABLE sweeps",
+        "DROP TABLE forgotten",
         "DROP INDEX packs_outside",
         "DROP INDEX packs_unfinished",
         "ALTER TABLE packs DROP COLUMN plain_bytes",

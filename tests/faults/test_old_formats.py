@@ -260,7 +260,7 @@ def carried_back(rows: Rows) -> Rows:
     assert rows.pop("logins") == rows.pop("git_backups") == []
     assert rows.pop("first_keys") == rows.pop("rates") == []
     assert {until for _, _, until, _ in rows.pop("leases")} <= {0}  # Of who has just looked.
-    assert rows.pop("writers") == rows.pop("sweeps") == []
+    assert rows.pop("writers") == rows.pop("sweeps") == rows.pop("forgotten") == []
     sums = Counter[int]()
     for row in rows["packs"]:
         sums[row[1]] += row[6]

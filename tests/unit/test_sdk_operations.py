@@ -369,6 +369,7 @@ GIVEN: Json = {
     "keep_daily": 1,
     "keep_last": 1,
     "keep_mine": True,
+    "keep_traces_days": 1,
     "keep_weekly": 1,
     "key": "k",
     "key_id": "key-1",

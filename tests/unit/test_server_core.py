@@ -121,6 +121,7 @@ def test_no_secret_is_shown_with_the_settings():
         ("HOLDFAST_KEEP_DELETED", "7d"),
         ("HOLDFAST_KEEP_EVENTS", "172799"),
         ("HOLDFAST_KEEP_EVENTS", "9" * 30),
+        ("HOLDFAST_KEEP_TRACES", "86399"),
     ],
 )
 def test_a_variable_that_makes_no_sense_is_refused(name, value, tmp_path):

@@ -195,15 +195,16 @@ class TraceQueries:
     def redact_trace(self, found: TraceRow, row: TraceRow) -> None:
         """Writes a trace that something was taken out of: its details, or its ids, too."""
         self._db.say("redact_trace", **TRACE.write(row))
-        less = row.added_bytes - found.added_bytes
-        if (
-            less
-            and row.stream != OWN
-            and self._db.run("count_added", stream=row.stream, bytes=less)
-        ):
+        self.count_less(found, found.added_bytes - row.added_bytes)
+
+    def count_less(self, of: TraceRow, less: int) -> None:
+        """Takes so many bytes off what counts against a quota, where a trace was written."""
+        if not less:
             return
-        if less:  # It was the tenant's own, or its namespace is gone (`keep_added`).
-            self._db.say("count_added_of_tenant", tenant_id=row.tenant_id, bytes=less)
+        if of.stream != OWN and self._db.run("count_added", stream=of.stream, bytes=-less):
+            return
+        # It was the tenant's own, or its namespace is gone (`keep_added`).
+        self._db.say("count_added_of_tenant", tenant_id=of.tenant_id, bytes=-less)
 
     def count_added(self, row: TraceRow) -> None:
         """Counts what a trace takes against a quota, where it was written."""

@@ -14,6 +14,7 @@ from holdfast.catalog.driver import Asked, Driver
 from holdfast.catalog.entities import EntityQueries
 from holdfast.catalog.erasures import ErasureQueries
 from holdfast.catalog.events import EventQueries
+from holdfast.catalog.forgetting import ForgettingQueries
 from holdfast.catalog.formers import FormerQueries
 from holdfast.catalog.gitbackups import GitBackupQueries
 from holdfast.catalog.keys import KeyQueries
@@ -47,6 +48,7 @@ class Transaction(
     FormerQueries,
     UpkeepQueries,
     TraceQueries,
+    ForgettingQueries,
     MemoryQueries,
     KeyQueries,
     SignInQueries,

@@ -23,7 +23,7 @@ Ended = tuple[NamespaceId, str, int]
 
 _LAGS: Final = (
     *("deliveries", "deliveries_since", "webhooks", "unnumbered", "unnumbered_since"),
-    *("pending", "namespaces", "anchors", "schedules", "git_backups"),
+    *("pending", "namespaces", "anchors", "schedules", "git_backups", "forgotten"),
 )
 """What `count_lags` returns, in its order."""
 

@@ -189,7 +189,8 @@ def _lags(vault: "holdfast.Holdfast", console: Console) -> Iterator[Check]:
     yield waiting("upkeep", f"looked after {kept}, collected {collected}")
     chains = words.number(lags.anchors, "chain")
     schedules = words.number(lags.schedules, "schedule")
-    yield waiting("journal", f"{chains} of traces to be anchored")
+    gone = words.number(lags.forgotten, "trace")
+    yield waiting("journal", f"{chains} of traces to be anchored, {gone} let go by retention")
     yield waiting("schedules", f"{schedules} due")
     if lags.git_backups:
         failed = words.number(lags.git_backups, "copy", "copies")

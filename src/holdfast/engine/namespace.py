@@ -62,7 +62,7 @@ from holdfast.model.traces import Health
 from holdfast.model.upkeep import Policy
 from holdfast.operations.audit import GetHealth, GetRollbackSeries, GetTotals
 from holdfast.operations.commands import RunCommand
-from holdfast.operations.namespaces import Forget
+from holdfast.operations.namespaces import Forget, Keep
 from holdfast.operations.operation import does, takes
 from holdfast.operations.snapshots import (
     DeleteSnapshot,
@@ -377,13 +377,11 @@ class Namespace:
         with self._handle.context.catalog.read() as transaction:
             return self._handle.get_head(transaction).quota_bytes
 
-    def set_retention(
-        self, *, keep_last: int = 0, keep_daily: int = 0, keep_weekly: int = 0
-    ) -> Policy:
-        """Sets which snapshots `forget` keeps; all at 0 means that only age decides."""
-        policy = Policy(keep_last=keep_last, keep_daily=keep_daily, keep_weekly=keep_weekly)
-        retention.set_policy(self._handle, policy)
-        return policy
+    @takes(Keep)
+    def set_retention(self, wanted: Keep) -> Policy:
+        """Sets which snapshots `forget` keeps, and how long traces stay that nothing needs."""
+        retention.set_policy(self._handle, wanted.policy)
+        return wanted.policy
 
     @takes(Forget)
     def forget(self, wanted: Forget) -> list[SnapshotInfo]:

@@ -22,6 +22,7 @@
     │   ├── VersionNotFound
     │   ├── TurnNotFound
     │   ├── TraceNotFound
+    │   ├── NoLongerKept        older than what retention keeps
     │   ├── MemoryNotFound
     │   ├── EntityNotFound
     │   ├── TaskNotFound
@@ -193,6 +194,7 @@ from holdfast.errors.missing import (
     MemoryNotFound,
     NameNotFound,
     NamespaceNotFound,
+    NoLongerKept,
     NothingToUndo,
     PathNotFound,
     ScheduleNotFound,
@@ -257,6 +259,7 @@ __all__ = [
     "NameNotFound",
     "NamespaceExists",
     "NamespaceNotFound",
+    "NoLongerKept",
     "NotADirectory",
     "NotAFile",
     "NotAsExpected",

@@ -112,6 +112,18 @@ class TraceNotFound(NotFound):
         self.trace_id = trace_id
 
 
+class NoLongerKept(NotFound):
+    """What was asked for is older than what is kept of its kind."""
+
+    code = "no_longer_kept"
+    hint = "Begin with the oldest that is kept; retention has let go of what was before."
+
+    def __init__(self, what: str, *, begins: int | None) -> None:
+        begin = "" if begins is None else f", which begin at number {begins}"
+        super().__init__(f"it was before the {what} that are kept{begin}")
+        self.begins = begins
+
+
 class MemoryNotFound(NotFound):
     """No memory with this id in this namespace."""
 

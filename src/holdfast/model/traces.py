@@ -122,6 +122,27 @@ class StreamEnd(msgspec.Struct, frozen=True):
     end: TraceEnd
 
 
+class Span(msgspec.Struct, frozen=True):
+    """A part of a chain that retention has let go of, but for the rows that something needs."""
+
+    first: int
+    last: int
+    """The numbers of its first and of its last row."""
+    hash: bytes
+    """Of the last one: the row after it follows on that."""
+    at_us: int
+    """The latest instant of its rows, in microseconds since 1970."""
+    kept: int
+    """How many of them stay."""
+    digest: bytes
+    """The hash of those that stay."""
+
+    @property
+    def count(self) -> int:
+        """How many rows are gone."""
+        return self.last - self.first + 1 - self.kept
+
+
 class TraceGap(msgspec.Struct, frozen=True):
     """What of a chain stands between two of its rows."""
 

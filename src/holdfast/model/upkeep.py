@@ -14,9 +14,12 @@ from holdfast.model.marks import Inside, Named
 
 MAX_KEPT: Final = 2**31
 
+MAX_DAYS: Final = 36_500
+"""A century: as good as for ever."""
+
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How many snapshots to keep: the newest, and the newest of each day or week.
+    """How many snapshots to keep: the newest, and the newest of each day or week; and traces.
 
     A rule left at 0 keeps nothing. All rules at 0 is no policy: only age decides.
     """
@@ -24,16 +27,21 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     keep_last: int = 0
     keep_daily: int = 0
     keep_weekly: int = 0
+    keep_traces_days: int = 0
+    """How many days traces are kept that nothing needs; 0 for as long as the vault says."""
 
     def __post_init__(self) -> None:
-        for kept in (self.keep_last, self.keep_daily, self.keep_weekly):
+        days = self.keep_traces_days
+        for kept in (self.keep_last, self.keep_daily, self.keep_weekly, days):
             # Whoever passes 2.5 would find out when it is read back, and every time again.
             if type(kept) is not int or not 0 <= kept <= MAX_KEPT:
                 raise InvalidValue("a policy keeps a whole number of each, 0 or more")
+        if days > MAX_DAYS:
+            raise InvalidValue(f"a policy keeps traces for {MAX_DAYS} days at the most")
 
     @property
     def is_set(self) -> bool:
-        """Says whether there is any rule."""
+        """Says whether there is any rule for snapshots."""
         return bool(self.keep_last or self.keep_daily or self.keep_weekly)
 
 
@@ -199,6 +207,8 @@ class Lags(msgspec.Struct, frozen=True, kw_only=True):
     """Schedules that are due."""
     git_backups: int
     """Copies in git repositories whose last push has failed."""
+    forgotten: int
+    """Traces that retention has let go."""
     looked_after_at: datetime | None
     """When upkeep was last done, by whomever; None for never."""
     collected_at: datetime | None
@@ -265,6 +275,8 @@ class AuditReport(msgspec.Struct, frozen=True):
     anchor: str
     """The number and the hash of the newest row of the tenant's own chain: it stands for all."""
     problems: list[AuditProblem]
+    forgotten: int = 0
+    """How many rows retention has let go, as the chains prove."""
     ON_WIRE = {"ok": "ok"}
 
     @property

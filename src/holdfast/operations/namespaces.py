@@ -118,14 +118,38 @@ class GetRetention(Operation[Policy], get=f"{_ONE}/retention", who=Who.OPERATOR)
     name: _Name
 
 
+class Keep(Arguments):
+    """Which snapshots are kept, and for how many days traces that nothing needs."""
+
+    _: KW_ONLY
+    keep_last: int = 0
+    keep_daily: int = 0
+    keep_weekly: int = 0
+    keep_traces_days: int = 0
+
+    @property
+    def policy(self) -> Policy:
+        """The same as a policy; raises `InvalidValue`."""
+        return Policy(
+            keep_last=self.keep_last,
+            keep_daily=self.keep_daily,
+            keep_weekly=self.keep_weekly,
+            keep_traces_days=self.keep_traces_days,
+        )
+
+
 class SetRetention(Operation[Policy], put=f"{_ONE}/retention", who=Who.OPERATOR):
-    """Sets which snapshots are kept; all at 0 means that only age decides."""
+    """Sets which snapshots are kept; all at 0 means that only age decides.
+
+    And for how many days traces are, if nothing needs them; 0 for as long as the server says.
+    """
 
     name: _Name
     _: KW_ONLY
     keep_last: int = 0
     keep_daily: int = 0
     keep_weekly: int = 0
+    keep_traces_days: int = 0
 
 
 class GetNamespaceQuota(Operation[Quota], get=f"{_ONE}/quota", who=Who.OPERATOR):

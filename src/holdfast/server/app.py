@@ -121,7 +121,7 @@ def start_log(config: Config) -> None:
 
 def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
     """Opens the vault of a server."""
-    kept = config.keep_deleted_seconds
+    kept, traces = config.keep_deleted_seconds, config.keep_traces_seconds
     vault = wiring.open_vault(
         config.location,
         objects=config.objects,
@@ -132,6 +132,7 @@ def open_vault(config: Config, *, unify: Unify = unify) -> Holdfast:
             decoded_bytes=config.max_state_bytes,
             keep_deleted=None if kept is None else timedelta(seconds=kept),
             keep_events=timedelta(seconds=config.keep_events_seconds),
+            keep_traces=None if traces is None else timedelta(seconds=traces),
         ),
         hands_texts=True,
         unify=unify,

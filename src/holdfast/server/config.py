@@ -83,6 +83,8 @@ class Config:
     """How long bytes outlive the rows that named them; None for what suits the database."""
     keep_events_seconds: int = 30 * DAY_S
     """How long events can be asked for."""
+    keep_traces_seconds: int | None = None
+    """How long traces stay that nothing needs; None for ever."""
     validation_status: int = 422
     """What a session's route answers for a body that does not fit; some expect 400."""
     allow_private_webhooks: bool = False
@@ -235,6 +237,10 @@ def _wrong(config: Config) -> list[str]:
             # Webhooks are sent what the events say, and that is tried for about a day.
             2 * DAY_S <= config.keep_events_seconds <= CENTURY_S,
             f"HOLDFAST_KEEP_EVENTS is {2 * DAY_S} to {CENTURY_S} seconds",
+        ),
+        (
+            DAY_S <= (config.keep_traces_seconds or DAY_S) <= CENTURY_S,
+            f"HOLDFAST_KEEP_TRACES is {DAY_S} to {CENTURY_S} seconds, or 0 for ever",
         ),
         (
             all(0 <= seconds <= LONGEST_GRACE_S for seconds in (config.grace_s, config.pause_s)),

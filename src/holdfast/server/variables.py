@@ -155,6 +155,7 @@ VARIABLES: Final = (
     Variable("session_ttl_seconds", "HOLDFAST_SESSION_TTL", _number_or_none, _shown_or_0),
     Variable("keep_deleted_seconds", "HOLDFAST_KEEP_DELETED", _number),
     Variable("keep_events_seconds", "HOLDFAST_KEEP_EVENTS", _number),
+    Variable("keep_traces_seconds", "HOLDFAST_KEEP_TRACES", _number_or_none, _shown_or_0),
     Variable("validation_status", "HOLDFAST_VALIDATION_STATUS", _number),
     Variable("allow_private_webhooks", "HOLDFAST_ALLOW_PRIVATE_WEBHOOKS", _switch, _shown_switch),
     Variable("allow_private_remotes", "HOLDFAST_ALLOW_PRIVATE_REMOTES", _switch, _shown_switch),

@@ -155,7 +155,8 @@ SELECT
     (
         SELECT COUNT(*) FROM git_backups b JOIN namespaces n ON n.id = b.namespace_id
         WHERE b.failures > 0 AND b.paused = 0 AND n.deleted_at IS NULL
-    )
+    ),
+    (SELECT CAST(COALESCE(SUM(last_number - first_number + 1 - kept), 0) AS BIGINT) FROM forgotten)
 
 -- name: find_sweep
 SELECT digest FROM sweeps WHERE tenant_id = :tenant_id

@@ -7,12 +7,15 @@ where those of the namespaces have been. Whoever can write all of the catalog ca
 anew; therefore the answer has an `anchor`, to be kept elsewhere. A chain that once had it has it
 for ever.
 
+What retention has let go of a chain is proven by the chain (`journal/forgetting.py`): the rows that
+stayed of it are those that stayed then, and the next row follows on the last that went.
+
 Traces are read a page at a time, however many there are. `export.py` does the same for a file.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -23,6 +26,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.journal.anchors import anchor as set_anchor
 from holdfast.engine.journal.anchors import ends_in
 from holdfast.engine.journal.chain import REDACTED, is_whole
+from holdfast.engine.journal.forgetting import Stays, claim_in, claim_of
 from holdfast.errors import (
     Busy,
     InvalidValue,
@@ -32,7 +36,7 @@ from holdfast.errors import (
     shorten,
 )
 from holdfast.ids import TenantId
-from holdfast.model.traces import NO_HASH, OWN, StreamEnd, TraceEnd, TraceKind, TraceRow
+from holdfast.model.traces import NO_HASH, OWN, Span, StreamEnd, TraceEnd, TraceKind, TraceRow
 from holdfast.model.upkeep import AuditProblem, AuditReport
 from holdfast.progress import Progress, no_progress
 
@@ -45,6 +49,16 @@ _SHOWN: Final = 16
 
 _BEFORE_ALL: Final = -(2**63)
 
+_TRIES: Final = 4
+"""Looks at all chains: retention lets go of what is old in one once a day at the most."""
+
+
+T = TypeVar("T")
+
+
+class SpansMoved(Exception):
+    """Rows that were to be looked at were let go meanwhile."""
+
 
 class Stream(msgspec.Struct, frozen=True):
     """A chain that there is, or that there was."""
@@ -55,6 +69,8 @@ class Stream(msgspec.Struct, frozen=True):
     """None if nothing says where it ends."""
     newest: int = 0
     """The greatest number that one of its rows has."""
+    spans: Sequence[Span] = ()
+    """What retention has let go of it."""
 
 
 def verify_audit(
@@ -65,11 +81,25 @@ def verify_audit(
     progress: Progress = no_progress,
 ) -> AuditReport:
     """Checks all traces of a tenant; `anchor` is that of an earlier report."""
+    return settled(lambda: _verify(context, tenant_id, anchor, progress))
+
+
+def settled(look: Callable[[], T]) -> T:
+    """Looks at all chains, and again if something was let go meanwhile; raises `Busy`."""
+    for _ in range(_TRIES):
+        with suppress(SpansMoved):
+            return look()
+    raise Busy("traces are being let go of all the time")
+
+
+def _verify(
+    context: Context, tenant_id: TenantId, anchor: str | None, progress: Progress
+) -> AuditReport:
     check = Check(tenant_id, anchor)
     own, others = read_streams(context, tenant_id)
     done, total = 0, sum(each.end.number for each in (own, *others) if each.end)
     for stream in (own, *others):
-        check.begin(stream.id, stream.namespace)
+        check.begin(stream.id, stream.namespace, stream.spans)
         for page in iter_pages(context, tenant_id, stream):
             for row in page:
                 check.see(row)
@@ -99,9 +129,20 @@ class Check:
         """What is noted to be damaged, and to stay so."""
         self._stream, self._last = OWN, TraceEnd()
         self._namespace: str | None = None
+        self._gone = dict[int, bytes]()
+        """What the tenant's chain has for a hash of what was let go of those that are gone."""
+        self._claim: bytes | None = None
+        """What this chain has for one of what was let go of it."""
+        self._spans, self._forgotten = list[Span](), 0
+        self._ahead = list[Span]()
+        """Of these the ones that are still to be passed, the first last."""
+        self._stays, self._passed = Stays(), 0
+        """What stayed of the first of these, and up to where all of them were passed."""
 
-    def begin(self, stream: int, namespace: str | None) -> None:
-        """Goes to the beginning of a chain."""
+    def begin(self, stream: int, namespace: str | None, spans: Sequence[Span] = ()) -> None:
+        """Goes to the beginning of a chain; `spans` is what was let go of it."""
+        self._spans, self._ahead = [*spans], [*reversed(spans)]
+        self._stays, self._claim, self._passed = Stays(), None, 0
         self._namespace = self._purged.get(stream, namespace)
         self._stream, self._last = stream, TraceEnd()
         if stream in self._seen or (stream == OWN) is bool(self._seen):
@@ -121,6 +162,10 @@ class Check:
 
     def see(self, row: TraceRow) -> None:
         """Looks at the next trace."""
+        while self._ahead and row.number > self._ahead[-1].last:
+            self._pass_span()
+        if self._ahead:
+            return self._see_stayed(row)
         wanted = self._last.number + 1
         if row.number > wanted:
             self.complain(wanted, _missing(wanted, row.number - 1))
@@ -131,17 +176,45 @@ class Check:
         whose = (self._tenant_id, self._stream)
         if (row.tenant_id, row.stream) != whose or not is_whole(row):
             self.complain(row.number, "it was changed", hash_now=_hash_now(row))
-        elif row.stream == OWN:
+        else:
             self._note(row)
         self._last = TraceEnd(row.number, row.hash)
         self._compare(self._last)
         self._checked += 1
+        return None
+
+    def _see_stayed(self, row: TraceRow) -> None:
+        """Looks at a trace that stayed where others were let go: their hash is looked at later."""
+        if row.number <= self._last.number:
+            self.complain(row.number, "it stands in the wrong place")
+        if (row.tenant_id, row.stream) != (self._tenant_id, self._stream) or not is_whole(row):
+            self.complain(row.number, "it was changed", hash_now=_hash_now(row))
+        else:
+            self._stays.add(row)
+        self._last = TraceEnd(row.number, row.hash)
+        self._compare(self._last)
+        self._checked += 1
+
+    def _pass_span(self) -> None:
+        """Looks at what stayed of what was let go, and goes on from its end."""
+        span, stays = self._ahead.pop(), self._stays
+        is_next = span.first == self._passed + 1 and span.last >= span.first
+        if not is_next or (stays.count, stays.digest()) != (span.kept, span.digest):
+            self.complain(span.first, f"of all up to {span.last} another part stayed")
+        self._stays, self._last, self._passed = Stays(), TraceEnd(span.last, span.hash), span.last
+        self._forgotten += span.count
+        self._compare(self._last)
 
     def finish(self, end: TraceEnd | None, *, newest: int = 0) -> None:
         """Looks at the end of a chain; `newest` is the greatest number that a row of it has.
 
         A namespace that is gone for good has no row that says it: then it is the last anchor.
         """
+        while self._ahead:
+            self._pass_span()
+        claim = None if self._stream == OWN else self._gone.get(self._stream, self._claim)
+        if claim != claim_of(self._spans):
+            self.complain(self._last.number, "what was let go of it is not what the chain says")
         last, end = self._last, end or self._last_anchored()
         if end is not None and newest > end.number:
             self.complain(newest, "it stands behind the end of the chain")
@@ -167,10 +240,18 @@ class Check:
             msgspec.structs.replace(each, is_noted=key_of(fault_of(each)) in self._known)
             for each in self._problems
         ]
-        return AuditReport(self._checked, f"{self._own.number}:{self._own.hash.hex()}", problems)
+        anchor = f"{self._own.number}:{self._own.hash.hex()}"
+        return AuditReport(self._checked, anchor, problems, self._forgotten)
 
     def _note(self, row: TraceRow) -> None:
-        """Remembers what a row of the tenant's own chain says of others."""
+        """Remembers what a row says of its chain, and one of the tenant's own of others."""
+        if (claim := claim_in(row)) is not None:
+            # Of a namespace that is gone the tenant's chain says it: later, and seen before.
+            if row.stream == OWN:
+                self._gone[row.namespace_id or OWN] = claim
+            self._claim = claim
+        if row.stream != OWN:
+            return
         if row.kind == TraceKind.DONE.value and row.action == "namespace.purged":
             self._purged[row.namespace_id or OWN] = row.resource_id
         if row.details.startswith(REDACTED):
@@ -212,23 +293,30 @@ def streams_in(transaction: Transaction, tenant_id: TenantId) -> tuple[Stream, l
         each.namespace_id: each for each in transaction.list_ends(tenant_id)
     }
     newest = dict(transaction.list_streams(tenant_id))
+    spans = transaction.all_spans(tenant_id)
     streams = [
-        Stream(stream, end.namespace, end.end, newest.get(stream, 0))
+        Stream(stream, end.namespace, end.end, newest.get(stream, 0), spans.get(stream, ()))
         if (end := ends.get(stream)) is not None
-        else Stream(stream, newest=newest[stream])
-        for stream in sorted({*ends, *newest} - {OWN})
+        else Stream(stream, newest=newest.get(stream, 0), spans=spans.get(stream, ()))
+        for stream in sorted({*ends, *newest, *spans} - {OWN})
     ]
-    others = [each for each in streams if each.newest or each.end != TraceEnd()]
-    return Stream(OWN, None, own, newest.get(OWN, 0)), others
+    others = [each for each in streams if each.newest or each.spans or each.end != TraceEnd()]
+    return Stream(OWN, None, own, newest.get(OWN, 0), spans.get(OWN, ())), others
 
 
 def iter_pages(context: Context, tenant_id: TenantId, stream: Stream) -> Iterator[list[TraceRow]]:
-    """Yields a chain up to its end; what is appended meanwhile is not looked at."""
+    """Yields a chain up to its end; what is appended meanwhile is not looked at.
+
+    Raises `SpansMoved` if what is to be read next was let go since the stream was read.
+    """
     after, end = _BEFORE_ALL, stream.newest if stream.end is None else stream.end.number
     while after < end:
         # A transaction for each page: one over all of them would keep others from tidying up.
         with context.catalog.read() as transaction:
             rows = transaction.page_traces(tenant_id, stream=stream.id, after=after, most=_PAGE)
+            spans = transaction.list_spans(tenant_id, stream.id)
+        if spans != [*stream.spans] and spans and spans[-1].last > after:
+            raise SpansMoved
         page = [row for row in rows if row.number <= end]
         if not page:
             return

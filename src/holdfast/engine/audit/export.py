@@ -1,8 +1,8 @@
 """A tenant's chains of traces as a file of JSON lines, which is checked without a vault.
 
-One chain after the other, the tenant's own first: a line that says whose it is, its traces, and
-where it ends. The last line says how many chains there were. `docs/format.md` has the fields, and
-those of format 1, which had one chain.
+One chain after the other, the tenant's own first: a line that says whose it is and what retention
+has let go of it, its traces, and where it ends. The last line says how many chains there were.
+`docs/format.md` has the fields, and those of format 1, which had one chain.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,17 +12,17 @@ import msgspec
 from msgspec.structs import asdict, astuple
 
 from holdfast.engine.archives.archivefile import FileName, Source, writing_to
-from holdfast.engine.audit.chains import Check, iter_pages, read_streams
+from holdfast.engine.audit.chains import Check, iter_pages, read_streams, settled
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.withheld import row_for_operators
 from holdfast.errors import InvalidValue, VaultTooNew
 from holdfast.ids import NamespaceId, TenantId, TraceId
 from holdfast.model.basics import Tenant
-from holdfast.model.traces import OWN, TraceEnd, TraceKind, TraceRow
+from holdfast.model.traces import OWN, Span, TraceEnd, TraceKind, TraceRow
 from holdfast.model.upkeep import AuditReport
 from holdfast.progress import Progress, no_progress
 
-EXPORT_FORMAT: Final = 3
+EXPORT_FORMAT: Final = 4
 
 _READ_BYTES: Final = 1 << 20
 _MAX_LINE_BYTES: Final = 1 << 26
@@ -41,6 +41,16 @@ def export_audit(
 
     `for_operators`, the details that repeat what agents wrote are redacted in it.
     """
+    return settled(lambda: _export(context, tenant, target, for_operators, progress))
+
+
+def _export(
+    context: Context,
+    tenant: Tenant,
+    target: FileName,
+    for_operators: bool,  # noqa: FBT001 - one call, right above
+    progress: Progress,
+) -> int:
     own, others = read_streams(context, tenant.id)
     streams = [own, *others]
     total = sum(each.end.number for each in streams if each.end)
@@ -48,7 +58,8 @@ def export_audit(
     with writing_to(target) as file:
         file.write(encode(_Header(EXPORT_FORMAT, tenant.public_id, tenant.id)) + b"\n")
         for stream in streams:
-            file.write(encode(_Start(stream.id)) + b"\n")
+            spans = [_Span.of(span) for span in stream.spans]
+            file.write(encode(_Start(stream.id, spans)) + b"\n")
             for page in iter_pages(context, tenant.id, stream):
                 for row in page:
                     shown = row_for_operators(row) if for_operators else row
@@ -84,7 +95,11 @@ def _check_chains(check: Check, lines: Iterator[bytes]) -> None:
                 check.complain(check.next_number, "its line in the file cannot be read")
             return
         # By its number: what it is called, nothing in the file proves.
-        check.begin(start.stream, None if start.stream == OWN else str(start.stream))
+        name = None if start.stream == OWN else str(start.stream)
+        try:
+            check.begin(start.stream, name, [span.to_span() for span in start.forgotten])
+        except ValueError:
+            check.begin(start.stream, name)
         _check_chain(check, lines, _Line)
     check.complain(check.next_number, "the end of the file is missing")
 
@@ -117,8 +132,30 @@ class _Header(msgspec.Struct):
     tenant_id: TenantId
 
 
-class _Start(msgspec.Struct, forbid_unknown_fields=True):
+class _Span(msgspec.Struct, forbid_unknown_fields=True):
+    """What retention has let go of a chain, with bytes in hexadecimal."""
+
+    first: int
+    last: int
+    hash: str
+    at_us: int
+    kept: int
+    digest: str
+
+    @classmethod
+    def of(cls, span: Span) -> "_Span":
+        """Returns what a file says of a span."""
+        return cls(span.first, span.last, span.hash.hex(), span.at_us, span.kept, span.digest.hex())
+
+    def to_span(self) -> Span:
+        """Returns the span; raises `ValueError` for hashes that are none."""
+        digests = bytes.fromhex(self.hash), bytes.fromhex(self.digest)
+        return Span(self.first, self.last, digests[0], self.at_us, self.kept, digests[1])
+
+
+class _Start(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     stream: int
+    forgotten: list[_Span] = []
 
 
 class _End(msgspec.Struct, forbid_unknown_fields=True):

@@ -25,7 +25,14 @@ from holdfast.engine.journal.chain import DONE_VIA, REQUEST_ID, append, details_
 from holdfast.engine.journal.withheld import for_operators
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions.lapsing import notice_lapsed
-from holdfast.errors import Damaged, InvalidValue, TooLarge, TraceNotFound
+from holdfast.errors import (
+    Damaged,
+    InvalidValue,
+    NoLongerKept,
+    TooLarge,
+    TraceNotFound,
+    shorten,
+)
 from holdfast.ids import NamespaceId, TenantId, instant_of_trace
 from holdfast.instants import from_us, to_us
 from holdfast.jsontext import to_json
@@ -280,6 +287,10 @@ def _check_gaps(
             continue
         gap = transaction.find_listed(head.tenant_id, stream, after=low, before=high)
         if gap.count != high - low - 1:
+            # What was let go of is no gap; which of it stayed, an audit knows.
+            low = min(max(low, _last_forgotten(transaction, head)), high - 1)
+            gap = transaction.find_listed(head.tenant_id, stream, after=low, before=high)
+        if gap.count != high - low - 1:
             raise _missing(head, low + 1)
         for number, created_us in gap.listed:
             # One that was dated by a clock that went back stands elsewhere, or beyond the list.
@@ -288,7 +299,10 @@ def _check_gaps(
 
 
 def _check_absent(transaction: Transaction, head: Head, trace_id: str) -> None:
-    """Raises `Damaged` if the chain is not whole about where a trace of this id would stand."""
+    """Raises `Damaged` if the chain is not whole about where a trace of this id would stand.
+
+    And `NoLongerKept` where that is no newer than what retention has let go.
+    """
     at, stream = instant_of_trace(trace_id), head.namespace_id
     if at is None:
         return
@@ -301,9 +315,18 @@ def _check_absent(transaction: Transaction, head: Head, trace_id: str) -> None:
         head.tenant_id, stream=stream, after=first - 1, most=max(end - first, 0)
     )
     sound = {row.number for row in found if row.id != trace_id and is_whole(row)}
-    for number in range(first, end):
+    span = transaction.find_last_span(head.tenant_id, stream)
+    for number in range(max(first, span.last + 1 if span else 0), end):
         if number not in sound:
             raise _missing(head, number)
+    if span is not None and at <= span.at_us:
+        raise NoLongerKept(f"traces of {shorten(head.name)}", begins=span.last + 1)
+
+
+def _last_forgotten(transaction: Transaction, head: Head) -> int:
+    """Returns up to which number traces were let go of; 0 if all are there."""
+    span = transaction.find_last_span(head.tenant_id, head.namespace_id)
+    return 0 if span is None else span.last
 
 
 def _last_of(head: Head) -> int:

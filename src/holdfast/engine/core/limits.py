@@ -61,6 +61,8 @@ class Limits:
     back. None: a day with SQLite, a week with PostgreSQL."""
     keep_events: timedelta = timedelta(days=30)
     """How long events can be asked for; what has to stay is in the traces."""
+    keep_traces: timedelta | None = None
+    """How long traces stay that nothing needs which is still there. None: for ever."""
     node_cache_bytes: int = 64 * MIB
     block_cache_bytes: int = 16 * MIB
 

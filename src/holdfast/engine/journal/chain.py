@@ -110,17 +110,19 @@ def row_after(
     kind: TraceKind = TraceKind.DONE,
     version: bytes | None = None,
     turn: bytes | None = None,
+    gone: NamespaceId | None = None,
 ) -> TraceRow:
     """Returns the row of the trace that follows on the end of a chain.
 
-    `version` and `turn` are the hashes of what it made.
+    `version` and `turn` are the hashes of what it made, `gone` the namespace that it is about where
+    there is no head of it any more.
     """
     tenant_id: TenantId
     namespace_id: NamespaceId | None
     if isinstance(of, Head):
         tenant_id, namespace_id = of.tenant_id, of.namespace_id
     else:
-        tenant_id, namespace_id = of, None
+        tenant_id, namespace_id = of, gone
     details, request_id = _NO_DETAILS, REQUEST.get()
     if request_id is not None and kind is TraceKind.DONE:
         told = {**trace.details, REQUEST_ID: request_id}

@@ -27,8 +27,15 @@ from holdfast.display import Part
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.rounds import set_aside
 from holdfast.engine.journal.occurrences import kinds_of
-from holdfast.errors import Damaged, InvalidValue, StorageFull, StorageReadOnly, shorten
-from holdfast.ids import TenantId
+from holdfast.errors import (
+    Damaged,
+    InvalidValue,
+    NoLongerKept,
+    StorageFull,
+    StorageReadOnly,
+    shorten,
+)
+from holdfast.ids import TenantId, instant_of_event
 from holdfast.instants import from_us, to_text, to_us
 from holdfast.model.basics import Head
 from holdfast.model.events import (
@@ -135,6 +142,18 @@ class Events(Part):
         """Returns an event by its id."""
         with self._context.catalog.read() as transaction:
             return transaction.find_event(self._tenant_id, event_id)
+
+    def check_kept(self, event_id: str, *, says_number: bool) -> None:
+        """Raises `NoLongerKept` for the id of an event from before those that are kept.
+
+        `says_number`, with the number at which they begin, which counts those of all namespaces.
+        """
+        at_us = instant_of_event(event_id)
+        with self._context.catalog.read() as transaction:
+            purged = transaction.last_purged_event(self._tenant_id)
+            first = transaction.page_events(self._tenant_id, after=purged, most=1)
+        if at_us is not None and purged and all(at_us < each.created_us for each in first):
+            raise NoLongerKept("events", begins=purged + 1 if says_number else None)
 
     def begin_era(self) -> None:
         """Goes on with numbers that nobody has seen: the catalog was set back.

@@ -10,26 +10,30 @@ stay recoverable for the grace period. What a caller did who only adds makes not
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 import msgspec
 
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.lineage import Timeline, needed, one_back
+from holdfast.engine.core.rounds import set_aside
 from holdfast.engine.journal.actions import places_of, trace_of_namespace, trace_of_snapshots
 from holdfast.engine.journal.anchors import anchor_last
-from holdfast.engine.journal.chain import append
+from holdfast.engine.journal.chain import append, details_of, is_whole
 from holdfast.engine.journal.events import purge_events
+from holdfast.engine.journal.forgetting import Chain, forget_traces
 from holdfast.engine.memory.plane import purge_memories
 from holdfast.engine.planes.handle import Handle, is_expired
 from holdfast.engine.sessions.entities import purge_entities
 from holdfast.engine.timeline.additions import is_added, is_shared, spared
 from holdfast.errors import NamespaceNotFound
-from holdfast.ids import SnapshotId, TenantId
+from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model.basics import Head, SnapshotInfo
 from holdfast.model.traces import OWN
 from holdfast.model.upkeep import Policy
+
+PURGED: Final = "namespace.purged"
 
 BATCH: Final = 200
 """Snapshots that go in one transaction, for which writers wait: 10 ms."""
@@ -41,7 +45,7 @@ ROUNDS: Final = 4
 def set_policy(handle: Handle, policy: Policy) -> None:
     """Gives a namespace a policy."""
     handle.context.check_takes_away("set retention")
-    text = msgspec.json.encode(policy).decode() if policy.is_set else None
+    text = msgspec.json.encode(policy).decode() if policy != Policy() else None
     with handle.context.work() as transaction:
         head = handle.lock_or_create(transaction)
         transaction.set_retention(head.namespace_id, text)
@@ -197,7 +201,9 @@ def purge(context: Context, head: Head) -> None:
             anchor_last(transaction, context, now)
             transaction.keep_added(head.tenant_id, head.namespace_id)
             transaction.purge_namespace(head.namespace_id)
-            told = trace_of_namespace("namespace.purged", head.name)
+            days = get_policy(now).keep_traces_days
+            more = {"keep_traces_days": days} if days else {}
+            told = trace_of_namespace(PURGED, head.name, **more)
             append(transaction, context, head, told, stream=OWN)
 
 
@@ -218,4 +224,34 @@ def apply_all(context: Context, tenant_id: TenantId) -> list[SnapshotInfo]:
     purge_memories(context, tenant_id, before=now - grace)
     purge_entities(context, tenant_id, before=now - grace)
     purge_events(context, tenant_id)
+    _forget_traces(context, tenant_id, heads)
     return gone
+
+
+def _forget_traces(context: Context, tenant_id: TenantId, heads: Iterable[Head]) -> None:
+    """Lets go of traces whose time is over; of a damaged chain nothing goes, and it is told."""
+    with context.catalog.read() as transaction:
+        gone = transaction.streams_of_gone(tenant_id)
+    for head in heads:
+        with set_aside():
+            days = get_policy(head).keep_traces_days
+            _forget(context, Chain(tenant_id, head.namespace_id, head.name), days)
+    for stream in gone:
+        with set_aside():
+            _forget(context, *_find_gone(context, tenant_id, stream))
+
+
+def _find_gone(context: Context, tenant_id: TenantId, stream: NamespaceId) -> tuple[Chain, int]:
+    """Returns the chain of a namespace that is gone, and for how many days it kept its traces."""
+    with context.catalog.read() as transaction:
+        purged = transaction.find_last_done(tenant_id, stream, action=PURGED)
+    if purged is None or not is_whole(purged):
+        return Chain(tenant_id, stream, str(stream), is_gone=True), 0
+    chain = Chain(tenant_id, stream, purged.resource_id or str(stream), is_gone=True)
+    return chain, details_of(purged).get("keep_traces_days", 0)
+
+
+def _forget(context: Context, chain: Chain, days: int) -> None:
+    keep = timedelta(days=days) if days else context.limits.keep_traces
+    if keep is not None:
+        forget_traces(context, chain, keep=keep)

@@ -4,7 +4,7 @@ Rows of one chain are looked at in their order, with what the one before and the
 A row that no single bit explains stays as it is, and is named by whoever verifies.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -15,8 +15,10 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit.chains import Stream, streams_in
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.chain import is_whole
+from holdfast.engine.journal.forgetting import ACTION as FORGOTTEN
+from holdfast.engine.journal.forgetting import claim_in, claim_of
 from holdfast.ids import TenantId
-from holdfast.model.traces import OWN, TraceEnd, TraceRow
+from holdfast.model.traces import OWN, Span, TraceEnd, TraceRow
 
 MOST_TRIED: Final = 200
 """Damaged rows for which every bit is tried: of a long one, that takes half a second."""
@@ -36,27 +38,56 @@ def mend_journal(context: Context, tenant_id: TenantId) -> int:
     count = len(strays)
     for stream in (own, *others):
         with context.catalog.write() as transaction:
+            count += _mend_spans(transaction, tenant_id, stream.id)
             count += _mend_stream(transaction, tenant_id, stream)
     return count
 
 
+def _mend_spans(transaction: Transaction, tenant_id: TenantId, stream: int) -> int:
+    """Puts right what is noted of rows that were let go: the chain has a hash of it all."""
+    spans = transaction.list_spans(tenant_id, stream)
+    claim = transaction.find_last_done(tenant_id, stream, action=FORGOTTEN)
+    if claim is None or not is_whole(claim) or claim_in(claim) == claim_of(spans):
+        return 0
+    wanted, width = claim_in(claim), len(Span.__struct_fields__)
+
+    def spans_of(values: Sequence[Any]) -> list[Span]:
+        return [Span(*values[at : at + width]) for at in range(0, len(values), width)]
+
+    values = [value for span in spans for value in msgspec.structs.astuple(span)]
+    found = unflipped(values, lambda tried: claim_of(spans_of(tried)) == wanted)
+    changed = [
+        (old, new) for old, new in zip(spans, spans_of(found or ()), strict=False) if old != new
+    ]
+    for old, new in changed:
+        transaction.drop_span(tenant_id, stream, old)
+        transaction.set_span(tenant_id, stream, new)
+    return len(changed)
+
+
 def _mend_stream(transaction: Transaction, tenant_id: TenantId, stream: Stream) -> int:
     """Puts right one chain, whose end is locked so that it stands still."""
-    count, last, tried = 0, TraceEnd(), 0
+    count, tried = 0, 0
+    spans = transaction.list_spans(tenant_id, stream.id)
+    begin = TraceEnd(spans[-1].last, spans[-1].hash) if spans else TraceEnd()
+    last = begin
     is_there = stream.id == OWN or stream.end is not None
     end = transaction.lock_end(tenant_id, stream.id) if is_there else None
     rows = [*_rows(transaction, tenant_id, stream.id)]
     for at, found in enumerate(rows):
         follows = rows[at + 1].previous if at + 1 < len(rows) else end and end.hash
-        row, whose = found, (found.tenant_id, found.stream)
+        row, whose, previous = found, (found.tenant_id, found.stream), last.hash
+        if found.number <= begin.number:
+            # It stayed where those beside it were let go: it is known by its own hash alone.
+            follows, previous = None, found.previous
         is_sound = whose == (tenant_id, stream.id) and is_whole(found)
-        if not (is_sound and found.previous == last.hash) and tried < MOST_TRIED:
+        if not (is_sound and found.previous == previous) and tried < MOST_TRIED:
             tried += 1
-            row = _mended(found, previous=last.hash, written=follows) or found
+            row = _mended(found, previous=previous, written=follows) or found
         if row != found:
             transaction.mend_trace(found, row)
             count += 1
-        if row.stream == stream.id:
+        if row.stream == stream.id and row.number > begin.number:
             last = TraceEnd(row.number, row.hash)
     if end is not None and end != last and _is_bit(end, last):
         transaction.set_end(tenant_id, stream.id, last)

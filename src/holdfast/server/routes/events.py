@@ -82,6 +82,8 @@ async def stream(
 def _number_of(caller: Caller, visible: str | None, event_id: str) -> int:
     """Returns where a listener left off; what it could not have seen is not there for it."""
     event = caller.vault.events.find(event_id)
+    if event is None:
+        caller.vault.events.check_kept(event_id, says_number=visible is None)
     if event is None or visible not in (None, event.namespace):
         raise InvalidValue("Last-Event-ID is the id of an event that is still kept")
     return event.number

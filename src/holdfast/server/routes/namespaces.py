@@ -58,7 +58,10 @@ def read_retention(caller: Caller, wanted: GetRetention) -> Policy:
 def set_retention(caller: Caller, wanted: SetRetention) -> Policy:
     """Says which snapshots are kept."""
     return _existing(caller, wanted.name).set_retention(
-        keep_last=wanted.keep_last, keep_daily=wanted.keep_daily, keep_weekly=wanted.keep_weekly
+        keep_last=wanted.keep_last,
+        keep_daily=wanted.keep_daily,
+        keep_weekly=wanted.keep_weekly,
+        keep_traces_days=wanted.keep_traces_days,
     )
 
 

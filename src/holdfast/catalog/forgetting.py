@@ -1,0 +1,100 @@
+"""The part of a transaction that is about traces which retention lets go of.
+
+What goes of a chain goes from its first row on, in spans that follow on each other: of each there
+is a row that says from which number to which, with what hash it ended, and which of its rows stay.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from holdfast.catalog.driver import Driver
+from holdfast.catalog.rows import TRACE
+from holdfast.errors import Damaged
+from holdfast.ids import NamespaceId, TenantId
+from holdfast.model.traces import Span, TraceRow
+
+
+class ForgettingQueries:
+    """Rows of spans, and what of the journal is still needed."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def list_spans(self, tenant_id: TenantId, stream: int) -> list[Span]:
+        """Returns what was let go of a chain, from its beginning on."""
+        found = self._db.all("list_spans", tenant_id=tenant_id, stream=stream)
+        return [_to_span(row) for row in found]
+
+    def find_last_span(self, tenant_id: TenantId, stream: int) -> Span | None:
+        """Returns the newest part of a chain that was let go of; None if all of it is there."""
+        row = self._db.one("last_span", tenant_id=tenant_id, stream=stream)
+        return None if row is None else _to_span(row)
+
+    def all_spans(self, tenant_id: TenantId) -> dict[int, list[Span]]:
+        """Returns what was let go of all chains of a tenant, by their streams."""
+        found = dict[int, list[Span]]()
+        for stream, *row in self._db.all("all_spans", tenant_id=tenant_id):
+            found.setdefault(stream, []).append(_to_span(row))
+        return found
+
+    def set_span(self, tenant_id: TenantId, stream: int, span: Span) -> None:
+        """Notes what was let go of a chain, in the place of what was noted from there on."""
+        self._db.say(
+            "set_span",
+            tenant_id=tenant_id,
+            stream=stream,
+            first=span.first,
+            last=span.last,
+            hash=span.hash,
+            at_us=span.at_us,
+            kept=span.kept,
+            digest=span.digest,
+        )
+
+    def drop_span(self, tenant_id: TenantId, stream: int, span: Span) -> None:
+        """Deletes what is noted of a span."""
+        self._db.say("drop_span", tenant_id=tenant_id, stream=stream, first=span.first)
+
+    def drop_traces(self, tenant_id: TenantId, stream: int, runs: Iterable[tuple[int, int]]) -> int:
+        """Deletes the rows from one number to another, of each run; returns how many there were."""
+        where = {"tenant_id": tenant_id, "stream": stream}
+        return self._db.run_many(
+            "drop_traces", [{**where, "first": first, "last": last} for first, last in runs]
+        )
+
+    def find_last_done(self, tenant_id: TenantId, stream: int, *, action: str) -> TraceRow | None:
+        """Returns the last trace of this action that we did in, or to, a namespace."""
+        where: dict[str, object] = {"tenant_id": tenant_id, "stream": stream}
+        return TRACE.find(self._db.one("last_done", action=action, **where))
+
+    def streams_of_gone(self, tenant_id: TenantId) -> list[NamespaceId]:
+        """Returns the chains of namespaces that are gone for good, and of which rows are left."""
+        return [NamespaceId(row[0]) for row in self._db.all("streams_of_gone", tenant_id=tenant_id)]
+
+    def rows_of_versions(
+        self, namespace_id: NamespaceId, session_id: str, *, first: int, last: int
+    ) -> set[int]:
+        """Returns the numbers of the rows that made some versions of a session."""
+        found = self._db.all(
+            "rows_of_versions",
+            namespace_id=namespace_id,
+            session_id=session_id,
+            first=first,
+            last=last,
+        )
+        return {row[0] for row in found}
+
+    def find_row_of_turn(self, turn_id: str) -> tuple[int, int] | None:
+        """Returns the chain and the number of the row that made a turn; None if it is gone."""
+        row = self._db.one("row_of_turn", id=turn_id)
+        return None if row is None else (row[0], row[1])
+
+
+def _to_span(row: Sequence[Any]) -> Span:
+    first, last, digest, at_us, kept, of_kept = row
+    numbers, digests = (first, last, at_us, kept), (digest, of_kept)
+    is_one = all(isinstance(each, int) for each in numbers)
+    if not is_one or not all(isinstance(each, bytes) for each in digests):
+        raise Damaged("what retention has let go of traces cannot be read")
+    return Span(first, last, digest, at_us, kept, of_kept)
