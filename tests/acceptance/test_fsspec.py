@@ -270,7 +270,7 @@ def test_whatever_goes_wrong_is_an_error_of_the_system_and_names_ours(
         lambda: fs.put_file(__file__, outside),
         lambda: fs.cp_file(f"{name}/a", outside),
         lambda: fs.mv(outside, "..%2Fother/b"),
-        lambda: fs.open(outside, "wb"),
+        lambda: fs.open(outside, "wb").close(),
         lambda: fs.ls("..%2Fother"),
     ]
     for call in calls:

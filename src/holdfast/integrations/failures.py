@@ -67,10 +67,10 @@ def system_errors(place: str) -> Generator[None]:
                 getattr(error, "found", "directory"), errno.ENOTEMPTY
             )
         # A snapshot or a namespace that is missing must not read like a missing file.
-        words = None if isinstance(error, tuple(_OF_A_PATH)) else str(error)
-        raise failure(number, place, words=words) from error
+        more = "" if isinstance(error, tuple(_OF_A_PATH)) else str(error)
+        raise failure(number, place, more=more) from error
 
 
-def failure(number: int, place: str, *, words: str | None = None) -> OSError:
+def failure(number: int, place: str, *, more: str = "") -> OSError:
     """Returns an error of an operating system, of the class that its number stands for."""
-    return OSError(number, words or os.strerror(number), place)
+    return OSError(number, f"{os.strerror(number)}: {more}" if more else os.strerror(number), place)
