@@ -1,7 +1,7 @@
 """What a config of LangGraph says of a checkpoint; one that says something else is an error."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 from uuid import UUID
 
 from langchain_core.runnables import RunnableConfig
@@ -16,7 +16,7 @@ def configured(config: RunnableConfig | None) -> Mapping[str, Any]:
     said: Any = config.get("configurable") or {} if isinstance(config, Mapping) else None  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
     if not isinstance(said, Mapping):
         raise InvalidValue("a config is a dict, and what is configurable in it is one as well")
-    return said
+    return cast("Mapping[str, Any]", said)
 
 
 def thread_name(thread_id: object) -> str:

@@ -4,7 +4,7 @@ A setting of a wrong type is refused when the store is made, not when the first 
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from langchain_core.embeddings import Embeddings
 from langgraph.store.base import (
@@ -63,11 +63,11 @@ class Index:
 
 
 def _embeddings(given: Mapping[str, Any]) -> Embeddings:
-    embed = given.get("embed")
+    embed: Any = given.get("embed")
     if not isinstance(embed, Embeddings | str) and not callable(embed):
         raise InvalidValue("embed is a function, an Embeddings of LangChain, or the name of one")
     try:
-        return ensure_embeddings(embed)
+        return ensure_embeddings(cast("Any", embed))
     except ValueError as exc:  # A name that nothing here can be loaded by.
         raise InvalidValue(str(exc)) from exc
 
@@ -77,9 +77,10 @@ def _paths(fields: Any) -> list[tuple[str, str | list[str]]]:
     # A text is a list of letters, which nobody means.
     if not isinstance(fields, Sequence) or isinstance(fields, str | bytes):
         raise InvalidValue("the fields of an index are a list of texts")
-    if not all(isinstance(field, str) for field in fields):
+    names = cast("Sequence[Any]", fields)
+    if not all(isinstance(field, str) for field in names):
         raise InvalidValue("a field of an index is text")
-    return [(field, field if field == WHOLE else tokenize_path(field)) for field in fields]
+    return [(field, field if field == WHOLE else tokenize_path(field)) for field in names]
 
 
 def checked_lives(said: TTLConfig | None) -> TTLConfig | None:
@@ -102,4 +103,4 @@ def _mapping(name: str, said: Any) -> Mapping[str, Any]:
     if said is not None and not isinstance(said, Mapping):
         message = f"{name} is a dict, not {type(said).__name__}"
         raise InvalidValue(message)
-    return said or {}
+    return cast("Mapping[str, Any]", said or {})
