@@ -85,7 +85,7 @@ def _find_workspace(console: Console, *, is_named: bool) -> "holdfast.Workspace 
     if is_named:
         return get_workspace(console)  # Which says what is wrong.
     if not holds_vault(location):
-        console.note(f"there was no vault yet: {console.location_text(location)} is a new one")
+        console.note(f"there is no vault yet: a new one is made, {console.location_text(location)}")
         return None
     found = console.vaults.find_workspace(location, console.cwd)
     return None if found is None else get_workspace(console)
