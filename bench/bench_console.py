@@ -116,7 +116,7 @@ def see_first_row(
         wire.send("Network.enable")
         wire.send("Network.emulateNetworkConditions", line)
     page.goto(f"{home}/n/busy/timeline")
-    page.wait_for_function("window.firstRow")
+    page.locator("[role=option][id^=row-snap]").first.wait_for(state="attached")
     took = page.evaluate("window.firstRow")
     context.close()
     return took

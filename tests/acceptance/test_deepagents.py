@@ -91,23 +91,31 @@ def test_an_edit_overwrites_nothing_that_was_not_seen(tmp_path: Path) -> None:
         agent.files.write("a", "one two")
 
         class Quicker:
-            """Files to which somebody else is quicker, once."""
+            """Files to which somebody else is quicker, so many times."""
 
-            has_written = False
+            def __init__(self, times: int) -> None:
+                self.times = times
 
             def __getattr__(self, name: str) -> Any:
                 return getattr(agent.files, name)
 
             def read(self, path: str) -> bytes:
                 data = agent.files.read(path)
-                if not self.has_written:
-                    self.has_written = True
-                    agent.files.write(path, "one two three")
+                if self.times:
+                    self.times -= 1
+                    agent.files.write(path, f"one two {self.times}")
                 return data
 
-        backend.agent = type("Agent", (), {"files": Quicker()})()
+        backend.agent = type("Agent", (), {"files": Quicker(1)})()
         assert backend.edit("/a", "one", "1").error is None
-        assert agent.files.read("a") == b"1 two three"
+        assert agent.files.read("a") == b"1 two 0"
+
+        agent.files.write("a", "one two")
+        backend.agent = type("Agent", (), {"files": Quicker(deepagents.TRIES)})()
+        given_up = backend.edit("/a", "one", "1")
+        assert given_up.error.startswith("Error: /a was not edited: others changed it")
+        assert "Read the file again" in given_up.error
+        assert agent.files.read("a") == b"one two 0"
 
 
 def test_commands_run_where_the_files_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

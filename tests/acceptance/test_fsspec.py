@@ -5,6 +5,7 @@ import os
 import pickle
 import threading
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -64,7 +65,7 @@ def name() -> str:
 
 
 def agent_of(fs: HoldfastFileSystem, name: str) -> Any:
-    return fs.door._agent(name)
+    return fs.backing._agent(name)
 
 
 class Own(abstract.AbstractFixtures):
@@ -243,6 +244,67 @@ def test_names_that_lead_astray_lead_nowhere(fs: HoldfastFileSystem, name: str) 
             write(name)
 
 
+READING: tuple[str, ...] = (
+    "info",
+    "ls",
+    "cat_file",
+    "ukey",
+    "modified",
+    "open",
+    "stat",
+    "size",
+    "du",
+)
+WRITING: tuple[str, ...] = ("makedirs", "mkdir", "touch", "rm", "rmdir", "rm_file")
+
+
+def test_whatever_goes_wrong_is_an_error_of_the_system_and_names_ours(
+    fs: HoldfastFileSystem, make: Make, name: str
+) -> None:
+    fs.pipe_file(f"{name}/a", b"1")
+    past, outside = make(at="snap-nowhere"), "..%2Fother/a"
+    calls = [partial(getattr(fs, each), outside) for each in READING + WRITING]
+    calls += [
+        lambda: fs.pipe_file(outside, b""),
+        lambda: fs.pipe({outside: b""}),
+        lambda: fs.put_file(__file__, outside),
+        lambda: fs.cp_file(f"{name}/a", outside),
+        lambda: fs.mv(outside, "..%2Fother/b"),
+        lambda: fs.open(outside, "wb").close(),
+        lambda: fs.ls("..%2Fother"),
+    ]
+    for call in calls:
+        with pytest.raises(OSError, match="reads like a path") as error:
+            call()
+        assert error.value.errno == errno.EINVAL
+        assert isinstance(error.value.__cause__, holdfast.errors.InvalidName)
+    for each in READING:
+        with pytest.raises(FileNotFoundError, match="no snapshot 'snap-nowhere'") as missing:
+            getattr(past, each)(f"{name}/a")
+        assert isinstance(missing.value.__cause__, holdfast.errors.SnapshotNotFound)
+    assert not fs.exists(outside)
+    assert not past.exists(name)
+    with pytest.raises(TypeError):
+        make(at=5).info(f"{name}/a")
+
+
+def test_a_namespace_is_there_when_it_was_made(fs: HoldfastFileSystem, name: str) -> None:
+    for look in (fs.info, fs.ls, lambda path: fs.rm(path, recursive=True)):
+        with pytest.raises(FileNotFoundError):
+            look(name)
+    with pytest.raises(FileNotFoundError):
+        fs.mkdir(f"{name}/folder", create_parents=False)
+    assert fs.exists("")
+    assert not fs.exists(name)
+    assert not fs.isdir(name)
+    fs.mkdir(name)
+    fs.mkdir(name)
+    assert fs.isdir(name)
+    assert fs.ls(name) == []
+    with pytest.raises(FileExistsError):
+        fs.makedirs(name)
+
+
 def test_a_namespace_with_a_slash_has_one_path(fs: HoldfastFileSystem, name: str) -> None:
     fs.pipe_file(f"team%2F{name}/100%25/a", b"1")
     assert agent_of(fs, f"team/{name}").files.read("100%25/a") == b"1"
@@ -296,7 +358,7 @@ def test_bytes_have_a_name_and_ranges_are_those_of_a_slice(
 def test_a_server_that_is_away_is_no_missing_file(monkeypatch: pytest.MonkeyPatch) -> None:
     away = HoldfastFileSystem(url="http://127.0.0.1:9", api_key="key", skip_instance_cache=True)
     with holdfast.Client("key", url="http://127.0.0.1:9", patience_s=0) as impatient:
-        monkeypatch.setattr(away.door, "_agent", impatient.namespace)
+        monkeypatch.setattr(away.backing, "_agent", impatient.namespace)
         for look in (away.exists, away.isfile, away.isdir):
             with pytest.raises(holdfast.errors.Unavailable):
                 look("alice/a")

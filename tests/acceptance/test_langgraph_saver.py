@@ -26,7 +26,7 @@ from msgspec.structs import replace
 
 import holdfast
 from holdfast.errors import Damaged, InvalidValue, SnapshotNotFound
-from holdfast.integrations.langgraph import HoldfastSaver
+from holdfast.integrations.langgraph import CheckpointWithoutSnapshot, HoldfastSaver
 from holdfast.integrations.langgraph import writing as saver_writing
 from holdfast.integrations.langgraph.caching import Parts
 from holdfast.integrations.langgraph.records import Large, decode_checkpoint
@@ -565,6 +565,68 @@ def test_a_restore_is_of_a_thread_that_its_snapshot_holds(agent: Any) -> None:
             saver.restore(config)
     assert values_of(saver, config_of("copy")) == {"messages": ["hello"]}
     assert saver.restore(first).verified
+
+
+def test_a_checkpoint_whose_snapshot_is_missing_names_the_nearest_that_has_one(agent: Any) -> None:
+    saver, killed = HoldfastSaver(agent, snapshots=True), HoldfastSaver(agent)
+    put(killed, "t", {"messages": ["begun"]})
+    first = put(saver, "t", {"messages": ["hello"]})
+    agent.files.write("a.md", "later")
+    # As a run leaves it that dies between its checkpoint and the snapshot.
+    second = put(killed, "t", {"messages": ["hello", "2"]}, parent=first)
+    third = put(killed, "t", {"messages": ["hello", "2", "3"]}, parent=second)
+    put(saver, "t", {"messages": ["hello", "2", "3", "4"]}, parent=third)
+
+    for restore in (saver.restore, lambda config: asyncio.run(saver.arestore(config))):
+        for config in (second, third):
+            with pytest.raises(CheckpointWithoutSnapshot) as error:
+                restore(config)
+            assert error.value.nearest == first
+            assert first["configurable"]["checkpoint_id"] in str(error.value)
+    assert agent.files.exists("a.md")
+    assert saver.restore(first).verified
+    assert not agent.files.exists("a.md")
+    lonely = put(killed, "alone", {"messages": []})
+    with pytest.raises(SnapshotNotFound, match="neither have those before it") as error:
+        saver.restore(lonely)
+    assert error.value.nearest is None
+
+
+BAD_CONFIGS: list[Any] = [
+    "t",
+    {"configurable": "t"},
+    *({"configurable": {"thread_id": bad}} for bad in (None, b"t", 1.5, ["t"], True)),
+    {"configurable": {"thread_id": "t", "checkpoint_ns": 5}},
+    {"configurable": {"thread_id": "t", "checkpoint_id": 5}},
+]
+
+
+def test_what_is_no_config_is_said_to_be_none(near: Any) -> None:
+    saver = HoldfastSaver(near)
+    put(saver, 7, {"messages": []})
+    assert values_of(saver, config_of("7")) == {"messages": []}
+    for config in BAD_CONFIGS:
+        for call in (
+            saver.get_tuple,
+            lambda config: list(saver.list(config)),
+            lambda config: put(saver, "t", {}, parent=config),
+            lambda config: saver.put_writes(config, [("a", 1)], "task"),
+            saver.restore,
+        ):
+            with pytest.raises(InvalidValue):
+                call(config)
+    for call in (
+        lambda: saver.delete_thread(None),
+        lambda: saver.copy_thread("t", 1.5),
+        lambda: saver.prune([None]),
+        lambda: list(saver.list(None, limit="1")),
+        lambda: list(saver.list(None, filter="step")),
+        lambda: HoldfastSaver(near, name=5),
+        lambda: HoldfastSaver("vault"),
+    ):
+        with pytest.raises(InvalidValue):
+            call()
+    assert [each.config["configurable"]["thread_id"] for each in saver.list(None)] == ["7"]
 
 
 def test_a_step_is_a_request_for_each_call(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,6 +142,37 @@ def test_items_expire(near: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     assert near.store.keys("langgraph-store/n") == ["ever", "read"]
 
 
+BAD_SETTINGS: list[Any] = [
+    {"ttl": 5},
+    *({"ttl": {"default_ttl": bad}} for bad in ("10", True, -1, float("nan"), 1e300)),
+    {"index": "embed"},
+    {"index": {"dims": 3}},
+    {"index": {"embed": 5}},
+    {"index": {"embed": "nobody:knows"}},
+    *({"index": {"embed": embed, "dims": bad}} for bad in ("3", 0, 1.5)),
+    *({"index": {"embed": embed, "fields": bad}} for bad in ("text", 5, [5])),
+    {"name": 5},
+]
+
+
+def test_settings_of_a_wrong_type_are_refused_before_anything_is_put(near: Any) -> None:
+    for settings in BAD_SETTINGS:
+        with pytest.raises(InvalidValue):
+            HoldfastStore(near, **settings)
+    store: Any = HoldfastStore(near)
+    for ttl in ("10", -1, float("inf")):
+        with pytest.raises(InvalidValue):
+            store.put(("n",), "a", {}, ttl=ttl)
+    with pytest.raises(InvalidValue):
+        store.put(("n",), "a", "no item")
+    for bad in (lambda _: None, lambda _: ["red"], lambda _: [[1.0]] * 5, lambda _: [1.0]):
+        with pytest.raises(InvalidValue):
+            HoldfastStore(near, index={"embed": bad}).put(("n",), "a", {"text": "red"})
+    with pytest.raises(InvalidValue):
+        HoldfastStore(near, index={"embed": embed}).put(("n",), "a", {}, index="text")
+    assert near.store.namespaces() == []
+
+
 def test_a_batch_reads_what_was_there_before_it(near: Any) -> None:
     store = HoldfastStore(near)
     ops = [PutOp(("n",), "k", {"a": 1}), GetOp(("n",), "k"), PutOp(("n",), "k", {"a": 2})]

@@ -416,10 +416,17 @@ async def test_nothing_outside_of_a_workspace_is_read_written_or_removed(world: 
             await backend.make_dir(path)
         with pytest.raises(FileNotFoundError):
             await backend.remove(path)
-    for path in ("relative", "a\0b", f"{root}/a\0b", f"{root}/{'x' * 300}"):
+    for path in ("", "../../x", "a\0b", f"{root}/a\0b", f"{root}/{'x' * 300}"):
         with pytest.raises((ValueError, OSError)):
             await backend.write_bytes(path, b"x")
     assert [entry.path for entry in await backend.list_dir(root)] == []
+    await backend.write_bytes("folder/../relative", b"x")
+    assert await backend.realpath("./relative") == f"{root}/relative"
+    assert await backend.read_bytes("relative") == b"x"
+    assert [entry.path for entry in await backend.list_dir(".")] == [f"{root}/relative"]
+    await backend.remove("relative")
+    with pytest.raises(ValueError, match="not removed"):
+        await backend.remove(".")
     with pytest.raises(InvalidValue):
         HoldfastWorkspace(world.reach, ref=WorkspaceRef(provider="local", id="bounds"))
     with pytest.raises(InvalidValue):

@@ -14,6 +14,12 @@ NARROWEST = 320
 
 NAMESPACE = "shop"
 
+SCROLLERS = """[...document.querySelectorAll("main, main *")]
+    .filter((each) => /auto|scroll/.test(getComputedStyle(each).overflowY))
+    .map((each) => each.checkVisibility() && each.scrollHeight > each.clientHeight + 1)
+    .filter((scrolls) => scrolls)"""
+"""One True for each box that can be scrolled up and down."""
+
 
 @pytest.fixture(scope="module")
 def shop(server: Server, failing: Callable[..., Any]) -> dict[str, str]:
@@ -28,6 +34,7 @@ def shop(server: Server, failing: Callable[..., Any]) -> dict[str, str]:
             agent.files.delete("data", recursive=True)
             agent.files.write("src/cart.py", "total = '\u202eevil'\n")
             agent.files.write(".git/hooks/pre-commit", "#!/bin/sh\n")
+            agent.files.write_many([(f"pages/{n}/new.md", b"1\n") for n in range(30)])
             agent.store.set("state", "plan", {"step": 2})
         failed = agent.timeline(limit=1)[0]
         agent.files.write("notes.md", "more\n")
@@ -62,6 +69,8 @@ def test_every_screen_is_for_everybody(
         found[screen] = visit.violations()
         assert visit.page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
         assert visit.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), screen
+        if width == "phone" and screen in ("compare", "go back"):
+            assert_one_thing_scrolls(visit.page)
     visit.move(shop["now"])
     visit.page.keyboard.press("u")
     visit.page.get_by_role("dialog", name="Undo").get_by_label("What will change").wait_for()
@@ -75,6 +84,23 @@ def test_every_screen_is_for_everybody(
     visit.page.get_by_role("dialog", name="Keys").locator("kbd").first.wait_for()
     found["keys"] = visit.violations()
     assert {screen: each for screen, each in found.items() if each} == {}
+
+
+def assert_one_thing_scrolls(page: Any) -> None:
+    """Looks at a page with a list, and at a change of it, whose closing leads back to its place."""
+    assert page.evaluate(SCROLLERS) == [True]
+    # The last of a long list is drawn when the page was scrolled to it.
+    page.locator(".compare, .goback").evaluate("(page) => page.scrollTo(0, page.scrollHeight)")
+    change = page.get_by_role("button", name="cart.py")
+    change.wait_for()
+    before = change.bounding_box()
+    change.click()
+    page.get_by_role("region", name="The change").get_by_text(
+        "total = 3", exact=True
+    ).first.wait_for()
+    assert page.evaluate(SCROLLERS) == [True]
+    page.get_by_role("button", name="Close").click()
+    assert change.bounding_box() == before
 
 
 def test_nothing_is_cut_off_at_the_narrowest(

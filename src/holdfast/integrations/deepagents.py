@@ -13,7 +13,7 @@ What a model asks for and cannot have is an answer that says so, not an exceptio
 from base64 import b64encode
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias
 
 from deepagents.backends.protocol import (
     DEFAULT_GREP_TIMEOUT,
@@ -56,10 +56,14 @@ Agent: TypeAlias = "holdfast.Namespace | holdfast.Client"
 TRIES: Final = 8
 """How often an edit is made anew while others are quicker."""
 
+_BUSY: Final = (
+    "Error: {path} was not edited: others changed it each time before the edit could be written. "
+    "Nothing of your edit is in the file. Read the file again, and edit what it holds then; "
+    "if that fails as well, wait until the others are done."
+)
+
 LINES: Final = 1000
 """Lines that are asked for together."""
-
-T = TypeVar("T")
 
 
 class HoldfastBackend(BackendProtocol):
@@ -151,12 +155,14 @@ class HoldfastBackend(BackendProtocol):
         replace_all: bool = False,  # noqa: FBT001, FBT002 - as deep agents call it
     ) -> EditResult:
         """Replaces a text in a file; what others write meanwhile is not overwritten."""
-        try:
-            return _retried(
-                lambda: self._edit(file_path, old_string, new_string, replace_all=replace_all)
-            )
-        except HoldfastError as exc:
-            return EditResult(error=_told(exc))
+        for _ in range(TRIES):
+            try:
+                return self._edit(file_path, old_string, new_string, replace_all=replace_all)
+            except NotAsExpected:
+                continue
+            except HoldfastError as exc:
+                return EditResult(error=_told(exc))
+        return EditResult(error=_BUSY.format(path=file_path))
 
     def _edit(self, file_path: str, old: str, new: str, *, replace_all: bool) -> EditResult:
         path, files = _inner(file_path), self.agent.files
@@ -228,15 +234,6 @@ class HoldfastSandbox(HoldfastBackend, SandboxBackendProtocol):
 
 def _is_cut(done: "holdfast.Executed") -> bool:
     return done.stopped is not None and done.stopped.value == "output"
-
-
-def _retried(attempt: Callable[[], T]) -> T:
-    for _ in range(TRIES - 1):
-        try:
-            return attempt()
-        except NotAsExpected:
-            continue
-    return attempt()
 
 
 def _inner(path: str) -> str:

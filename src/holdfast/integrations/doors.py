@@ -31,7 +31,7 @@ Agent: TypeAlias = (
 
 def checked_name(name: str) -> str:
     """Returns the name of a place in the store; raises `InvalidValue` for one within another."""
-    if not name or "/" in name or "\0" in name:
+    if not isinstance(name, str) or not name or "/" in name or "\0" in name:  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
         raise InvalidValue("a name has characters, and neither a slash nor a NUL among them")
     return name
 
@@ -43,8 +43,13 @@ class Door:
         self.agent: Any = agent
         self.is_awaited = isinstance(agent, holdfast.AsyncClient)
         # To ask for the class would load an engine, which a client does without.
-        self.world: Any = self.agent if hasattr(agent, "store") else self.agent.namespace
+        self.world: Any = agent if hasattr(agent, "store") else getattr(agent, "namespace", None)
         """The namespace itself, where the store is."""
+        if not hasattr(self.world, "store"):
+            message = (
+                f"a namespace, a workspace or a client is asked for, not {type(agent).__name__}"
+            )
+            raise InvalidValue(message)
 
     def read(self, steps: Steps[T], store: Any = None) -> T:
         """Carries out steps that only read; in this process, all of them see one moment."""

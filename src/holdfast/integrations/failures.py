@@ -7,35 +7,50 @@ from contextlib import contextmanager
 from typing import Final
 
 from holdfast.errors import (
+    Conflict,
     Denied,
     HoldfastError,
+    InvalidName,
     InvalidPath,
-    NamespaceNotFound,
     NotADirectory,
     NotAFile,
     NotAsExpected,
+    NotFound,
     PathExists,
     PathNotFound,
     QuotaExceeded,
+    RateLimited,
     StorageFull,
+    StorageReadOnly,
     TooLarge,
 )
 
-_NUMBERS: Final[dict[type[HoldfastError], int]] = {
+_OF_A_PATH: Final[dict[type[HoldfastError], int]] = {
     PathNotFound: errno.ENOENT,
-    NamespaceNotFound: errno.ENOENT,
     PathExists: errno.EEXIST,
     NotAsExpected: errno.EEXIST,
     NotADirectory: errno.ENOTDIR,
     NotAFile: errno.EISDIR,
     InvalidPath: errno.EINVAL,
-    Denied: errno.EACCES,
+}
+"""What is said with the path alone, in the words that every program knows."""
+
+_NUMBERS: Final[dict[type[HoldfastError], int]] = {
+    **_OF_A_PATH,
+    InvalidName: errno.EINVAL,
     QuotaExceeded: errno.EDQUOT,
     StorageFull: errno.ENOSPC,
     TooLarge: errno.EFBIG,
+    RateLimited: errno.EAGAIN,
+    StorageReadOnly: errno.EROFS,
+    # Families, after those of their members that have a number of their own.
+    NotFound: errno.ENOENT,
+    Conflict: errno.EBUSY,
+    Denied: errno.EACCES,
 }
 """What programs that open files know how to answer, and a model can do something about. A server
-that is away is none of these: it would pass for a file that is not there."""
+that is away is none of these, nor is damage: it would pass for a file that is not there. An
+argument of a wrong type is a `TypeError` already."""
 
 
 @contextmanager
@@ -51,9 +66,11 @@ def system_errors(place: str) -> Generator[None]:
             number = {"directory": number, "link": errno.ELOOP}.get(
                 getattr(error, "found", "directory"), errno.ENOTEMPTY
             )
-        raise failure(number, place) from error
+        # A snapshot or a namespace that is missing must not read like a missing file.
+        more = "" if isinstance(error, tuple(_OF_A_PATH)) else str(error)
+        raise failure(number, place, more=more) from error
 
 
-def failure(number: int, place: str) -> OSError:
+def failure(number: int, place: str, *, more: str = "") -> OSError:
     """Returns an error of an operating system, of the class that its number stands for."""
-    return OSError(number, os.strerror(number), place)
+    return OSError(number, f"{os.strerror(number)}: {more}" if more else os.strerror(number), place)

@@ -82,8 +82,11 @@ def run(arguments: Namespace, console: Console) -> int:
 def _find_workspace(console: Console, *, is_named: bool) -> "holdfast.Workspace | None":
     """Returns the attached directory that is meant; None for all of the vault."""
     location = console.location()
-    if is_named or not holds_vault(location):
+    if is_named:
         return get_workspace(console)  # Which says what is wrong.
+    if not holds_vault(location):
+        console.note(f"there is no vault yet: a new one is made, {console.location_text(location)}")
+        return None
     found = console.vaults.find_workspace(location, console.cwd)
     return None if found is None else get_workspace(console)
 

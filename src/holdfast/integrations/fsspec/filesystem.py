@@ -26,7 +26,7 @@ from fsspec.utils import stringify_path
 from holdfast import ABSENT
 from holdfast.errors import NotADirectory
 from holdfast.integrations.failures import failure, system_errors
-from holdfast.integrations.fsspec.doors import Door
+from holdfast.integrations.fsspec.backing import Backing
 from holdfast.integrations.fsspec.opened import GATHERED_BYTES, HoldfastFile, Together
 from holdfast.integrations.fsspec.places import (
     MOMENT,
@@ -71,7 +71,7 @@ class HoldfastFileSystem(AbstractFileSystem):
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.door = Door(vault, url=url, api_key=api_key, at=at)
+        self.backing = Backing(vault, url=url, api_key=api_key, at=at)
         # Of the object, where the class has no moment to compare with: a URL of another moment
         # would be taken for this one.
         vars(self)["_strip_protocol"] = self._own_path
@@ -91,14 +91,14 @@ class HoldfastFileSystem(AbstractFileSystem):
 
     def unstrip_protocol(self, name: str) -> str:
         """Returns the URL of a path, with the snapshot that it is of."""
-        at = "" if self.door.at is None else f"{MOMENT}{self.door.at}"
+        at = "" if self.backing.at is None else f"{MOMENT}{self.backing.at}"
         return f"{SCHEME}{self._strip_protocol(name)}{at}"
 
     def _own_path(self, path: Any) -> Any:
         if isinstance(path, list):
             return [self._own_path(each) for each in path]
         place, at = parsed(stringify_path(path))
-        if at is not None and at != self.door.at:
+        if at is not None and at != self.backing.at:
             message = f"{path} is of another moment than this file system: fsspec.open opens it"
             raise ValueError(message)
         return place
@@ -110,16 +110,18 @@ class HoldfastFileSystem(AbstractFileSystem):
         place = self._strip_protocol(path)
         namespace, inner = split(place)
         if not inner:
+            if namespace:
+                self.backing.check_namespace(namespace, place)
             return {"name": place, "size": 0, "type": "directory"}
         with system_errors(place):
-            return described(namespace, self.door.reader(namespace).stat(inner))
+            return described(namespace, self.backing.reader(namespace, place).stat(inner))
 
     def exists(self, path: str, **_: Any) -> bool:
         """Says whether something is at a path; raises if no server can say."""
         try:
             self.info(path)
         except OSError as error:
-            if error.errno not in {errno.ENOENT, errno.EINVAL}:
+            if error.errno not in {errno.ENOENT, errno.ENOTDIR, errno.EINVAL}:
                 raise
             return False
         return True
@@ -135,7 +137,7 @@ class HoldfastFileSystem(AbstractFileSystem):
         """Returns what lies in a directory; of a file, the file."""
         place = self._strip_protocol(path)
         if not place:
-            names = [joined(name, "") for name in self.door.namespaces()]
+            names = [joined(name, "") for name in self.backing.namespaces()]
             listed = [{"name": name, "size": 0, "type": "directory"} for name in names]
         else:
             listed = self._listed(place, recursive=False)
@@ -153,6 +155,8 @@ class HoldfastFileSystem(AbstractFileSystem):
         place = self._strip_protocol(path)
         if maxdepth is not None or not place:
             return super().find(place, maxdepth, withdirs, detail, **options)
+        # A snapshot that is not there is not one without files.
+        self.backing.reader(split(place)[0], place)
         try:
             listed = self._listed(place, recursive=True)
         except FileNotFoundError:
@@ -181,16 +185,18 @@ class HoldfastFileSystem(AbstractFileSystem):
     def _stat(self, place: str) -> Any:
         namespace, inner = _within(place)
         with system_errors(place):
-            return self.door.reader(namespace).stat(inner)
+            return self.backing.reader(namespace, place).stat(inner)
 
     def _listed(self, place: str, *, recursive: bool) -> list[Info]:
         namespace, inner = split(place)
         with system_errors(place):
-            reader = self.door.reader(namespace)
+            reader = self.backing.reader(namespace, place)
             try:
                 listed = reader.list(inner, recursive=recursive)
             except NotADirectory:
                 listed = [reader.stat(inner)]
+        if not inner and not listed:
+            self.backing.check_namespace(namespace, place)
         return [described(namespace, each) for each in listed]
 
     def _folders(self, place: str, listed: list[Info]) -> dict[str, Info]:
@@ -207,7 +213,7 @@ class HoldfastFileSystem(AbstractFileSystem):
     # Reading and writing
 
     def _open(self, path: str, mode: str = "rb", **options: Any) -> HoldfastFile:
-        return HoldfastFile(self, path, mode, door=self.door, **options)
+        return HoldfastFile(self, path, mode, backing=self.backing, **options)
 
     def cat_file(
         self,
@@ -220,7 +226,7 @@ class HoldfastFileSystem(AbstractFileSystem):
         place = self._strip_protocol(path)
         namespace, inner = _within(place)
         with system_errors(place):
-            reader = self.door.reader(namespace)
+            reader = self.backing.reader(namespace, place)
             if (start or 0) < 0 or (end or 0) < 0:
                 size = reader.stat(inner).size_bytes
                 start, end = slice(start, end).indices(size)[:2]
@@ -260,7 +266,7 @@ class HoldfastFileSystem(AbstractFileSystem):
         for namespace, together in items.items():
             place = joined(namespace, "")
             with system_errors(place):
-                self.door.files(namespace, place).write_many(together)
+                self.backing.files(namespace, place).write_many(together)
 
     def put_file(
         self,
@@ -294,13 +300,13 @@ class HoldfastFileSystem(AbstractFileSystem):
             return
         namespace, inner = split(target)
         with system_errors(target):
-            files = self.door.files(namespace, target)
+            files = self.backing.files(namespace, target)
             if "destination" in info:
                 files.symlink(inner, info["destination"])
                 return
             with SpooledTemporaryFile[bytes](max_size=GATHERED_BYTES) as copy:
                 from_namespace, from_inner = split(source)
-                for piece in self.door.reader(from_namespace).stream(from_inner):
+                for piece in self.backing.reader(from_namespace, source).stream(from_inner):
                     copy.write(piece)
                 copy.seek(0)
                 files.write(inner, copy, mode=info["mode"])
@@ -312,30 +318,31 @@ class HoldfastFileSystem(AbstractFileSystem):
     def _write(self, place: str, data: Any, *, creates: bool) -> None:
         namespace, inner = _within(place)
         with system_errors(place):
-            files = self.door.files(namespace, place)
+            files = self.backing.files(namespace, place)
             files.write(inner, data, expected=ABSENT if creates else None)
 
     # Directories, and what goes away
 
     def mkdir(self, path: str, create_parents: bool = True, **_: Any) -> None:
-        """Makes a directory; a namespace comes about by itself, with its first file."""
+        """Makes a directory; a namespace that is there is left as it is."""
         place = self._strip_protocol(path)
         if not create_parents and not self.isdir(self._parent(place)):
             raise failure(errno.ENOENT, place)
         self.makedirs(place, exist_ok=not split(place)[1])
 
     def makedirs(self, path: str, exist_ok: bool = False) -> None:
-        """Makes a directory, with those above it."""
+        """Makes a directory, with those above it; one of them may be the namespace."""
         place = self._strip_protocol(path)
         namespace, inner = split(place)
-        files = self.door.files(namespace, place)
         if self.exists(place):
             # One that is there keeps its mode.
             if not exist_ok or not self.isdir(place):
                 raise failure(errno.EEXIST, place)
-            return
-        with system_errors(place):
-            files.mkdir(inner)
+        elif inner:
+            with system_errors(place):
+                self.backing.files(namespace, place).mkdir(inner)
+        else:
+            self.backing.make_namespace(namespace, place)
 
     def rmdir(self, path: str) -> None:
         """Deletes an empty directory."""
@@ -386,17 +393,18 @@ class HoldfastFileSystem(AbstractFileSystem):
             raise failure(errno.EISDIR, old)
         if old != new:
             with system_errors(old):
-                self.door.files(namespace, old).move(source, target, overwrite=True)
+                self.backing.files(namespace, old).move(source, target, overwrite=True)
 
     def _delete(self, place: str, *, recursive: bool) -> None:
         namespace, inner = split(place)
         with system_errors(place):
-            files = self.door.files(namespace, place)
+            files = self.backing.files(namespace, place)
             if inner:
                 files.delete(inner, recursive=recursive)
                 return
             if not recursive or not namespace:
                 raise failure(errno.EISDIR, place)
+            self.backing.check_namespace(namespace, place)
             for each in files.list():
                 files.delete(each.path, recursive=True)
 

@@ -27,7 +27,7 @@ from holdfast import ABSENT
 from holdfast.errors import NotAsExpected, PathNotFound
 from holdfast.integrations.bounds import TOGETHER_BYTES, TOGETHER_FILES
 from holdfast.integrations.failures import failure, system_errors
-from holdfast.integrations.fsspec.doors import Door
+from holdfast.integrations.fsspec.backing import Backing
 from holdfast.integrations.fsspec.places import described, split
 
 GATHERED_BYTES: Final = 8 << 20
@@ -46,10 +46,10 @@ class HoldfastFile(AbstractBufferedFile):
         path: str,
         mode: str,
         *,
-        door: Door,
+        backing: Backing,
         **options: Any,
     ) -> None:
-        self._door = door
+        self._backing = backing
         self.namespace, self.inner = split(path)
         self._gathered: IO[bytes] = BytesIO()
         self._is_done = False
@@ -59,7 +59,7 @@ class HoldfastFile(AbstractBufferedFile):
         if mode == "rb":
             self._begin_reading(path)
         else:
-            door.files(self.namespace, path)  # Raises where nothing can be written.
+            backing.files(self.namespace, path)  # Raises where nothing can be written.
             if mode == "xb" and fs.exists(path):
                 raise failure(errno.EEXIST, path)
         super().__init__(fs, path, mode, **options)
@@ -72,7 +72,7 @@ class HoldfastFile(AbstractBufferedFile):
         if not self.inner:
             raise failure(errno.EISDIR, path)
         with system_errors(path):
-            self._reader = self._door.reader(self.namespace)
+            self._reader = self._backing.reader(self.namespace, path)
             info = self._reader.stat(self.inner)
         _check_kind(info, path)
         self._tag: str | None = info.tag
@@ -87,7 +87,7 @@ class HoldfastFile(AbstractBufferedFile):
             else:
                 data = self._reader.read(self.inner, start=start, length=max(0, end - start))
                 is_same = (
-                    self._door.at is not None or self._reader.stat(self.inner).tag == self._tag
+                    self._backing.at is not None or self._reader.stat(self.inner).tag == self._tag
                 )
         if not is_same:
             raise failure(errno.ESTALE, self.path)
@@ -112,7 +112,7 @@ class HoldfastFile(AbstractBufferedFile):
             return
         self._is_done = True
         with system_errors(self.path), self._gathered:
-            files = self._door.files(self.namespace, self.path)
+            files = self._backing.files(self.namespace, self.path)
             if self.mode == "ab":
                 self._append(files)
             else:
@@ -184,7 +184,7 @@ class Together(Transaction):
 
     def __init__(self, fs: Any, **options: Any) -> None:
         super().__init__(fs, **options)
-        self._door: Door = fs.door
+        self._backing: Backing = fs.backing
 
     def complete(self, commit: bool = True) -> None:
         """Writes the files, or lets go of them."""
@@ -213,7 +213,7 @@ class Together(Transaction):
     def _write(self, together: list[HoldfastFile]) -> None:
         first = together[0]
         with system_errors(first.path):
-            files = self._door.files(first.namespace, first.path)
+            files = self._backing.files(first.namespace, first.path)
             # With something to delete it is one transaction at every door, and what is written is
             # not deleted.
             files.write_many(

@@ -9,7 +9,8 @@
 in which order, `listing` how they are listed; `saver` and `store` are what graphs are given.
 """
 
+from holdfast.integrations.langgraph.configs import CheckpointWithoutSnapshot
 from holdfast.integrations.langgraph.saver import HoldfastSaver
 from holdfast.integrations.langgraph.store import HoldfastStore
 
-__all__ = ["HoldfastSaver", "HoldfastStore"]
+__all__ = ["CheckpointWithoutSnapshot", "HoldfastSaver", "HoldfastStore"]

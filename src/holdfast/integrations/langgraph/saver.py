@@ -21,10 +21,20 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from holdfast import Restored, SnapshotInfo
-from holdfast.errors import InvalidValue, SnapshotNotFound
+from holdfast.errors import InvalidValue
 from holdfast.integrations.doors import Agent, Door, Steps, checked_name
 from holdfast.integrations.langgraph import reading, records, writing
 from holdfast.integrations.langgraph.caching import Parts
+from holdfast.integrations.langgraph.configs import (
+    CheckpointWithoutSnapshot,
+    checkpoint_of,
+    config_of,
+    configured,
+    id_of,
+    ns_of,
+    thread_name,
+    thread_of,
+)
 from holdfast.integrations.langgraph.listing import Choice, Listed, Listing
 from holdfast.integrations.langgraph.records import Place, place_of
 
@@ -32,6 +42,9 @@ NAME: Final = "langgraph"
 
 MOST_NOTED: Final = 4096
 """Threads of which it is noted how large their checkpoints are."""
+
+EARLIER: Final = 16
+"""Checkpoints that are asked for a snapshot where one has none: mostly, the first of them has."""
 
 STRATEGIES: Final = ("keep_latest", "delete")
 
@@ -128,7 +141,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         if self.snapshots:
             said = _said(checkpoint, metadata)
             self._door.do(lambda agent: agent.snapshot(**said))
-        return _config(_given(config)["thread_id"], _ns(config), checkpoint["id"])
+        return config_of(thread_of(config), ns_of(config) or "", checkpoint["id"])
 
     async def aput(
         self,
@@ -142,7 +155,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         if self.snapshots:
             said = _said(checkpoint, metadata)
             await self._door.ado(lambda agent: agent.snapshot(**said))
-        return _config(_given(config)["thread_id"], _ns(config), checkpoint["id"])
+        return config_of(thread_of(config), ns_of(config) or "", checkpoint["id"])
 
     def put_writes(
         self,
@@ -215,13 +228,13 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
 
         One that does not hold it is none: a copy of a thread has the ids of the first.
         """
-        wanted = _named(config)
+        wanted = checkpoint_of(config)
         found = self._door.do(lambda _: self._door.world.timeline(trace_id=wanted, limit=1))
         return found[0] if found and self.at(found[0]).get_tuple(config) is not None else None
 
     async def afind_snapshot(self, config: RunnableConfig) -> SnapshotInfo | None:
         """Returns what `find_snapshot` does."""
-        wanted = _named(config)
+        wanted = checkpoint_of(config)
         found = await self._door.ado(lambda _: self._door.world.timeline(trace_id=wanted, limit=1))
         if not found or await self.at(found[0]).aget_tuple(config) is None:
             return None
@@ -232,14 +245,27 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
 
         The checkpoint is the newest of its thread then. Those that came later are on the timeline:
         `restore` brings each of them back, `undo` all of them, and `at` shows them. Raises
-        `SnapshotNotFound` for a checkpoint without a snapshot.
+        `CheckpointWithoutSnapshot` for one that has none: it names the nearest that has.
         """
-        snapshot = _there(self.find_snapshot(config), config)
+        snapshot = self.find_snapshot(config)
+        if snapshot is None:
+            earlier = self.list(_thread_alone(config), before=config, limit=EARLIER)
+            nearest = next(
+                (each.config for each in earlier if self.find_snapshot(each.config)), None
+            )
+            raise CheckpointWithoutSnapshot(checkpoint_of(config), nearest=nearest)
         return self._door.do(lambda agent: agent.restore(snapshot))
 
     async def arestore(self, config: RunnableConfig) -> Restored:
         """Does what `restore` does."""
-        snapshot = _there(await self.afind_snapshot(config), config)
+        snapshot = await self.afind_snapshot(config)
+        if snapshot is None:
+            nearest = None
+            async for each in self.alist(_thread_alone(config), before=config, limit=EARLIER):
+                if await self.afind_snapshot(each.config):
+                    nearest = each.config
+                    break
+            raise CheckpointWithoutSnapshot(checkpoint_of(config), nearest=nearest)
         return await self._door.ado(lambda agent: agent.restore(snapshot))
 
     def at(self, snapshot: SnapshotInfo | str) -> "HoldfastSaver":
@@ -269,13 +295,13 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             raise InvalidValue("a snapshot is read and never changed")
 
     def _thread(self, thread_id: object) -> str:
-        return f"{self._start}{thread_id}"
+        return f"{self._start}{thread_name(thread_id)}"
 
     def _place(self, config: RunnableConfig) -> Place:
-        return place_of(self._thread(_given(config)["thread_id"]), _ns(config))
+        return place_of(self._thread(thread_of(config)), ns_of(config) or "")
 
     def _find(self, config: RunnableConfig) -> Steps[CheckpointTuple | None]:
-        place, checkpoint_id = self._place(config), _id(config)
+        place, checkpoint_id = self._place(config), id_of(config)
         if checkpoint_id is None:
             stored = yield from reading.find_newest(place)
         else:
@@ -294,10 +320,10 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             body["channel_values"][channel] = records.value_of(self.serde, each, values)
             self._note(thread, has_large=True)
         return CheckpointTuple(
-            _config(thread_id, stored.checkpoint_ns, stored.id),
+            config_of(thread_id, stored.checkpoint_ns, stored.id),
             body,
             self.serde.loads_typed(record.metadata),
-            _config(thread_id, stored.checkpoint_ns, record.parent) if record.parent else None,
+            config_of(thread_id, stored.checkpoint_ns, record.parent) if record.parent else None,
             records.pending_writes(self.serde, stored.writes),
         )
 
@@ -311,7 +337,13 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         before: RunnableConfig | None,
         limit: int | None,
     ) -> Listing:
-        given: dict[str, Any] = {} if config is None else config.get("configurable", {})
+        given = configured(config)
+        if limit is not None and not isinstance(limit, int):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
+            message = f"limit is a whole number, not {type(limit).__name__}"
+            raise InvalidValue(message)
+        if wanted is not None and not isinstance(wanted, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - as above
+            message = f"filter is a dict, not {type(wanted).__name__}"
+            raise InvalidValue(message)
 
         def is_meant(stored: reading.Stored) -> bool:
             metadata = self.serde.loads_typed(stored.record.metadata)
@@ -321,9 +353,9 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
             Choice(
                 thread=self._thread(given["thread_id"]) if "thread_id" in given else None,
                 threads=self._start,
-                checkpoint_ns=given.get("checkpoint_ns"),
-                checkpoint_id=given.get("checkpoint_id") or None,
-                before=None if before is None else _id(before),
+                checkpoint_ns=ns_of(config),
+                checkpoint_id=id_of(config),
+                before=id_of(before),
                 limit=limit,
                 is_meant=is_meant if wanted else None,
                 cache=self._parts,
@@ -336,7 +368,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         if not channels:
             return {}
         place = self._place(config)
-        given = yield from reading.history(self.serde, place, _id(config), channels)
+        given = yield from reading.history(self.serde, place, id_of(config), channels)
         found = dict[str, DeltaChannelHistory]()
         for channel in channels:
             found[channel] = {"writes": given.writes[channel][::-1]}
@@ -351,7 +383,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> Steps[None]:
-        place, parent = self._place(config), _id(config)
+        place, parent = self._place(config), id_of(config)
         told = get_checkpoint_metadata(config, metadata)
         values = checkpoint["channel_values"]
         unchanged = {
@@ -390,7 +422,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str,
     ) -> Steps[None]:
-        place, checkpoint_id = self._place(config), _named(config)
+        place, checkpoint_id = self._place(config), checkpoint_of(config)
         made = records.packed_writes(self.serde, writes, task_id, task_path)
         yield from writing.put_writes(place, checkpoint_id, task_id, made)
 
@@ -417,45 +449,12 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         self._noted[thread] = has_large
 
 
-def _given(config: RunnableConfig) -> dict[str, Any]:
-    given: dict[str, Any] = config.get("configurable") or {}
-    if "thread_id" not in given:
-        raise InvalidValue("the config names no thread: it needs a thread_id")
-    return given
-
-
-def _ns(config: RunnableConfig) -> str:
-    return _given(config).get("checkpoint_ns") or ""
-
-
-def _id(config: RunnableConfig) -> str | None:
-    return (config.get("configurable") or {}).get("checkpoint_id") or None
-
-
-def _config(thread_id: object, checkpoint_ns: str, checkpoint_id: str) -> RunnableConfig:
-    return {
-        "configurable": {
-            "thread_id": thread_id,
-            "checkpoint_ns": checkpoint_ns,
-            "checkpoint_id": checkpoint_id,
-        }
-    }
-
-
-def _named(config: RunnableConfig) -> str:
-    checkpoint_id = _id(config)
-    if checkpoint_id is None:
-        raise InvalidValue("the config names no checkpoint: it needs a checkpoint_id")
-    return checkpoint_id
-
-
 def _said(checkpoint: Checkpoint, metadata: CheckpointMetadata) -> dict[str, str]:
     """Returns what the snapshot of a checkpoint is called, and what it is found by."""
     label = f"{metadata.get('source', 'checkpoint')!s:.60}, step {metadata.get('step', '?')!s:.20}"
     return {"label": label, "reason": "a checkpoint of LangGraph", "trace_id": checkpoint["id"]}
 
 
-def _there(snapshot: SnapshotInfo | None, config: RunnableConfig) -> SnapshotInfo:
-    if snapshot is None:
-        raise SnapshotNotFound(_named(config))
-    return snapshot
+def _thread_alone(config: RunnableConfig) -> RunnableConfig:
+    """Returns a config that names the thread of another, and no checkpoint of it."""
+    return {"configurable": {"thread_id": thread_of(config), "checkpoint_ns": ns_of(config) or ""}}

@@ -5,7 +5,7 @@ vectors lie beside it, where nobody reads them who does not search. Searching lo
 below a prefix: it is meant for what an agent knows of its users, not for a library.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -21,20 +21,15 @@ from langgraph.store.base import (
     SearchItem,
     SearchOp,
     TTLConfig,
-    ensure_embeddings,
-    get_text_at_path,
-    tokenize_path,
     validate_op_namespace,
 )
 
 from holdfast.errors import Damaged, InvalidValue, NotAsExpected
 from holdfast.integrations.doors import Agent, Door, Step, Steps, checked_name
+from holdfast.integrations.langgraph.indexing import Index, check_minutes, checked_lives
 from holdfast.integrations.langgraph.searching import Vector, fits, matches, nearness, to_bytes
 
 NAME: Final = "langgraph-store"
-
-WHOLE: Final = "$"
-"""The field that is all of an item."""
 
 Place: TypeAlias = tuple[tuple[str, ...], str]
 """A namespace of LangGraph's, and a key."""
@@ -76,28 +71,25 @@ class HoldfastStore(BaseStore):
         ttl: TTLConfig | None = None,
         name: str = NAME,
     ) -> None:
-        self.ttl_config = ttl
+        self.ttl_config = checked_lives(ttl)
         self._door = Door(agent)
         self._items, self._vectors = f"{checked_name(name)}/", f"{name}.vectors/"
-        self._embeddings = None if index is None else ensure_embeddings(index.get("embed"))
-        fields = (index or {}).get("fields") or [WHOLE]
-        self._fields = [(field, _path_of(field)) for field in fields]
-        self._dims = (index or {}).get("dims")
+        self._index = Index(index)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
         """Carries out operations: what is read is as it was before what is put."""
         wanted, made, asked = self._wanted(ops), list[Vector](), list[Vector]()
-        if self._embeddings is not None:
-            made = self._embeddings.embed_documents([*wanted.texts]) if wanted.texts else []
-            asked = [self._embeddings.embed_query(query) for query in wanted.queries]
+        if (embeddings := self._index.embeddings) is not None:
+            made = embeddings.embed_documents([*wanted.texts]) if wanted.texts else []
+            asked = [embeddings.embed_query(query) for query in wanted.queries]
         return self._door.write(self._done(wanted, made, asked))
 
     async def abatch(self, ops: Iterable[Op]) -> list[Result]:
         """Does what `batch` does."""
         wanted, made, asked = self._wanted(ops), list[Vector](), list[Vector]()
-        if self._embeddings is not None:
-            made = await self._embeddings.aembed_documents([*wanted.texts]) if wanted.texts else []
-            asked = [await self._embeddings.aembed_query(query) for query in wanted.queries]
+        if (embeddings := self._index.embeddings) is not None:
+            made = await embeddings.aembed_documents([*wanted.texts]) if wanted.texts else []
+            asked = [await embeddings.aembed_query(query) for query in wanted.queries]
         return await self._door.awrite(self._done(wanted, made, asked))
 
     def sweep_ttl(self) -> int:
@@ -115,34 +107,23 @@ class HoldfastStore(BaseStore):
         for op in wanted.ops:
             validate_op_namespace(op)
             if isinstance(op, PutOp):
+                _check_put(op)
                 wanted.puts[op.namespace, op.key] = op
-            elif isinstance(op, SearchOp) and op.query and self._embeddings is not None:
+            elif isinstance(op, SearchOp) and op.query and self._index.embeddings is not None:
                 wanted.queries.append(op.query)
-        if self._embeddings is not None:
+        if self._index.embeddings is not None:
             for place, op in wanted.puts.items():
-                for field, text in self._texts(op):
+                for field, text in self._index.texts(op):
                     wanted.texts.setdefault(text, []).append((place, field))
         return wanted
-
-    def _texts(self, op: PutOp) -> Iterator[tuple[str, str]]:
-        if op.value is None or op.index is False:
-            return
-        fields = self._fields
-        if op.index is not None:
-            fields = [(field, _path_of(field)) for field in op.index]
-        for field, path in fields:
-            for number, text in enumerate(get_text_at_path(op.value, path)):
-                yield f"{field}.{number}", text
 
     # Steps
 
     def _done(
         self, wanted: _Wanted, made: Sequence[Vector], asked: Sequence[Vector]
     ) -> Steps[list[Result]]:
-        for vector in (*made, *asked):
-            if self._dims is not None and len(vector) != self._dims:
-                message = f"a vector has {self._dims} dimensions here, not {len(vector)}"
-                raise InvalidValue(message)
+        made = self._index.vectors(made, texts=len(wanted.texts))
+        asked = self._index.vectors(asked, texts=len(wanted.queries))
         queries = dict(zip(wanted.queries, asked, strict=True))
         results = list[Result]()
         for op in wanted.ops:
@@ -190,7 +171,7 @@ class HoldfastStore(BaseStore):
                 put.append((name, key, _stored(op.value, began, now, op.ttl)))
             if place in vectors:
                 put.append((*beside, vectors[place]))
-            elif self._embeddings is not None or op.value is None:
+            elif self._index.embeddings is not None or op.value is None:
                 gone.append(beside)
         yield lambda store: store.batch(set=put, delete=gone)
 
@@ -271,8 +252,12 @@ class HoldfastStore(BaseStore):
         return f"{self._items if start is None else start}{'.'.join(namespace)}"
 
 
-def _path_of(field: str) -> str | list[str]:
-    return field if field == WHOLE else tokenize_path(field)
+def _check_put(op: PutOp) -> None:
+    """Raises `InvalidValue` for an item that is none, or that lives for no time."""
+    check_minutes("ttl", op.ttl)
+    if op.value is not None and not isinstance(op.value, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance] - of untyped callers
+        message = f"the value of an item is a dict, not {type(op.value).__name__}"
+        raise InvalidValue(message)
 
 
 def _finding(pairs: Sequence[tuple[str, str]]) -> Step:

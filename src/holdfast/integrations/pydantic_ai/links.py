@@ -28,18 +28,17 @@ def to_inner(path: str) -> str | None:
     return None if inner == path else inner
 
 
-def check_absolute(path: str) -> str:
-    """Returns a path that is absolute; raises `ValueError` for any other."""
-    if not posixpath.isabs(path):
-        message = f"a path in a workspace is absolute, which {path!r} is not"
-        raise ValueError(message)
-    return path
+def absolute(path: str) -> str:
+    """Returns a path as it is meant: one that is relative, from the working directory."""
+    if not path:
+        raise ValueError("a path has characters: the working directory itself is '.'")
+    return posixpath.join(WORKSPACE, path)
 
 
 def normalized(path: str) -> str:
-    """Returns an absolute path without `.` and `..`; raises `ValueError` for any other."""
+    """Returns an absolute path without `.` and `..`."""
     # Of two slashes in front, POSIX leaves open what they mean.
-    return posixpath.normpath(check_absolute(path)).replace("//", "/")
+    return posixpath.normpath(absolute(path)).replace("//", "/")
 
 
 def follow(path: str, find_target: Callable[[str], str | None]) -> str:

@@ -25,7 +25,7 @@ from holdfast.integrations.calling import Agent, Place, aside, within
 from holdfast.integrations.failures import failure, system_errors
 from holdfast.integrations.pydantic_ai.links import (
     ABOVE,
-    check_absolute,
+    absolute,
     follow,
     normalized,
     to_inner,
@@ -121,8 +121,7 @@ class HoldfastWorkspace:
 
     async def realpath(self, path: str) -> str:
         """Returns where a path leads, with all links followed inside of the workspace."""
-        check_absolute(path)
-        return await aside(self._follow, path)
+        return await aside(self._follow, absolute(path))
 
     # The rest is done in threads.
 

@@ -169,6 +169,13 @@ const TABS = [
 
 const TITLES = { device: "Sign in", operations: "Operations" };
 
+const factsOf = ({ directory, entries, size, total }) => [
+  ...(directory ? [html`<${Name} text=${directory} most="48" />`] : []),
+  many(entries, "entry", "entries"),
+  bytes(size),
+  ...(total !== null && total !== undefined ? [many(total, "snapshot")] : []),
+];
+
 function Top({ openMenu }) {
   const { namespace, screen } = state.route.value;
   const known = state.timeline.value;
@@ -185,10 +192,8 @@ function Top({ openMenu }) {
       <nav class="tabs" aria-label="Screens">${TABS.map(([place, words]) => html`<a key=${place}
         href=${state.to(["n", namespace, place])} aria-current=${screen === place ? "page" :
         undefined}>${words}</a>`)}</nav>
-      ${facts && html`<span class="facts">${known.directory && html`<${Name}
-        text=${known.directory} most="48" /> · `}${many(known.entries, "entry",
-        "entries")} · ${bytes(known.size)}${known.total !== null && known.total !== undefined ?
-        ` · ${many(known.total, "snapshot")}` : ""}</span>`}`
+      ${facts && html`<span class="facts">${factsOf(known).map((fact, at) => html`<span>${at ?
+        "· " : ""}${fact}</span>`)}</span>`}`
     }
     <span class="gap"></span>
     <${Button} icon=${state.isDark.value ? "moon" : "sun"} tone="bare" label=${state.isDark.value ?

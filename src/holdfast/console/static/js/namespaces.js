@@ -162,16 +162,23 @@ function ByName() {
   </section>`;
 }
 
+/** What to do next: a directory is on this machine, an agent may be on any. */
 function Nothing() {
-  const url = new URL("../", document.baseURI).href.replace(/\/$/, "");
-  const lines = [
-    `export HOLDFAST_URL=${url}`,
-    "export HOLDFAST_API_KEY=…",
-    `python -c 'import holdfast; holdfast.Client(namespace="alice").files.write("plan.md", "1. begin")'`,
-  ];
+  const { href, hostname } = new URL("../", document.baseURI);
+  const isHere = hostname === "127.0.0.1" || /(^|\.)localhost$/.test(hostname);
   return html`<div class="empty"><h3>Nothing here yet</h3>
-    <p>An agent appears when it writes: <code>holdfast init</code>, or <code>holdfast.Client(namespace="alice")</code>
-      </p>
-    <div class="lines">${lines.map((line) => html`<div><code>${line}</code><${Copied}
-      text=${line}>copy<//></div>`)}</div></div>`;
+    <p>${isHere ? "Give a directory an undo button, or let an agent write: both appear here by themselves." :
+      "An agent appears here by itself when it writes."}</p>
+    ${isHere && html`<${Lines} title="A directory" lines=${["cd my-project", "holdfast init"]} />`}
+    <${Lines} title="An agent" lines=${[
+      `export HOLDFAST_URL=${href.replace(/\/$/, "")}`,
+      "export HOLDFAST_API_KEY=…   # a runtime key, made under Keys",
+      `python -c 'import holdfast; holdfast.Client(namespace="alice").files.write("plan.md", "1. begin")'`,
+    ]} />
+    ${isHere && html`<${Lines} title="Only looking: two made-up weeks"
+      lines=${["holdfast demo --serve"]} />`}</div>`;
 }
+
+const Lines = ({ title, lines }) => html`<section><h4>${title}</h4><div class="lines">
+  ${lines.map((line) => html`<div><code>${line}</code><${Copied} text=${line}>copy<//></div>`)}
+  </div></section>`;

@@ -284,10 +284,26 @@ export function useAnswer(ask, deps, { turn, everyMs } = {}) {
 /** Scrolls a box, if there is one, no further than it takes to see what is at `top`. */
 export function reveal(box, top, height) {
   if (!box) return;
-  if (top < box.scrollTop) box.scrollTop = top;
-  else if (top + height > box.scrollTop + box.clientHeight)
-    box.scrollTop = top + height - box.clientHeight;
+  const scroller = scrollerOf(box);
+  const start = top + scroller.scrollTop - scrolledBy(box, scroller);
+  if (start < scroller.scrollTop) scroller.scrollTop = start;
+  else if (start + height > scroller.scrollTop + scroller.clientHeight)
+    scroller.scrollTop = start + height - scroller.clientHeight;
 }
+
+/** What scrolls a list, as the style says: the list itself or, on a phone, all of its page. */
+function scrollerOf(box) {
+  let each = box;
+  while (each.parentElement && !/auto|scroll/.test(getComputedStyle(each).overflowY))
+    each = each.parentElement;
+  return each;
+}
+
+/** How far the beginning of a list is above what can be seen; below 0, how far down it begins. */
+const scrolledBy = (box, scroller) =>
+  scroller === box
+    ? box.scrollTop
+    : scroller.getBoundingClientRect().top - box.getBoundingClientRect().top;
 
 /**
  * A long list of which only what can be seen is there: all rows have one height.
@@ -300,11 +316,27 @@ export function Rows({ count, height, draw, reach, extra = 6, keep, scroller, ..
   const [top, setTop] = useState(0);
   const [room, setRoom] = useState(800);
   useLayoutEffect(() => {
-    const measure = () => box.current && setRoom(box.current.clientHeight || 800);
-    measure();
+    let within = null;
+    const look = () => box.current && setTop(Math.max(0, scrolledBy(box.current, within)));
+    const measure = () => {
+      if (!box.current) return;
+      const now = scrollerOf(box.current);
+      if (now !== within) {
+        within?.removeEventListener("scroll", look);
+        now.addEventListener("scroll", look, { passive: true });
+        watch.observe(now);
+        within = now;
+      }
+      setRoom(within.clientHeight || 800);
+      look();
+    };
     const watch = new ResizeObserver(measure);
     watch.observe(box.current);
-    return () => watch.disconnect();
+    measure();
+    return () => {
+      watch.disconnect();
+      within?.removeEventListener("scroll", look);
+    };
   }, []);
   const first = Math.max(0, Math.min(Math.floor(top / height), count - 1) - extra);
   const last = Math.min(count, Math.ceil((top + room) / height) + extra);
@@ -314,8 +346,7 @@ export function Rows({ count, height, draw, reach, extra = 6, keep, scroller, ..
   if (keep !== undefined && keep >= 0 && keep < first) seen.push(keep);
   for (let index = first; index < last; index += 1) seen.push(index);
   if (keep !== undefined && keep >= last && keep < count) seen.push(keep);
-  return html`<div ...${rest} ref=${box}
-    onScroll=${(event) => setTop(event.currentTarget.scrollTop)}>
+  return html`<div ...${rest} ref=${box}>
     <div class="rows" role="presentation" style=${{ height: `${count * height}px` }}>
       ${seen.map((index) => html`<div key=${index} class="rows-at" role="presentation"
         style=${{ transform: `translateY(${index * height}px)`, height: `${height}px` }}>

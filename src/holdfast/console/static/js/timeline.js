@@ -77,7 +77,7 @@ function Search({ q, search, actors }) {
   return html`<div class="search" role="search">
     <label class="box"><${Icon} name="search" /><span class="hidden">Search the timeline</span>
       <input ref=${box} type="search" value=${q}
-        placeholder="Search label, task, actor or path:src/shop/cart.py" maxlength="400"
+        placeholder="Search, or path:src/shop/cart.py" maxlength="400"
         spellcheck=${false} autocomplete="off" onInput=${onInput}
         onKeyDown=${(event) => event.key === "Escape" && (search(""),
           (event.currentTarget.value = ""), event.currentTarget.blur())} />

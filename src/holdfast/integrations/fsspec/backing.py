@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary, finalize
 
 import holdfast
 from holdfast import Client, Holdfast, Namespace
-from holdfast.integrations.failures import failure
+from holdfast.integrations.failures import failure, system_errors
 
 
 class _Opened:
@@ -40,7 +40,7 @@ def _open_vault(location: str) -> _Opened:
         return opened
 
 
-class Door:
+class Backing:
     """The files of every namespace, as they are now or as a snapshot shows them."""
 
     def __init__(
@@ -64,23 +64,42 @@ class Door:
         within = self._opened.within
         if isinstance(within, Client):
             raise failure(errno.EACCES, "")
-        return within.namespaces()
+        with system_errors(""):
+            return within.namespaces()
+
+    def check_namespace(self, namespace: str, place: str) -> None:
+        """Raises if there is no such namespace, or not at that moment."""
+        if self.at is not None:
+            self.reader(namespace, place)
+            return
+        with system_errors(place):
+            is_there = self._agent(namespace).status().exists
+        if not is_there:
+            raise failure(errno.ENOENT, place)
+
+    def make_namespace(self, namespace: str, place: str) -> None:
+        """Makes a namespace that has no files yet."""
+        self.files(namespace, place)
+        with system_errors(place):
+            self._agent(namespace).snapshot("a new namespace")
 
     def files(self, namespace: str, place: str) -> Any:
         """Returns files to change; raises if they are those of a snapshot."""
         if self.at is not None:
             raise failure(errno.EROFS, place)
-        return self._agent(namespace).files
+        with system_errors(place):
+            return self._agent(namespace).files
 
-    def reader(self, namespace: str) -> Any:
+    def reader(self, namespace: str, place: str) -> Any:
         """Returns files to read, all of one moment if it is one of a snapshot."""
         if (reader := self._readers.get(namespace)) is not None:
             return reader
-        agent = self._agent(namespace)
-        if self.at is None:
-            return agent.files
-        snapshot = agent.get_snapshot(self.at)
-        reader = agent.at(snapshot).files
+        with system_errors(place):
+            agent = self._agent(namespace)
+            if self.at is None:
+                return agent.files
+            snapshot = agent.get_snapshot(self.at)
+            reader = agent.at(snapshot).files
         # A whole id means one snapshot for ever; `latest` and `@-1` come to mean another one.
         if snapshot.id == self.at:
             self._readers[namespace] = reader
