@@ -10,6 +10,9 @@ from typing import Final
 LONGEST: Final = 60
 """Characters of a text that are shown of it."""
 
+LINE_CHARS: Final = 100
+"""Characters of a value that is shown in a line, among others of its kind."""
+
 MOST_ROWS: Final = 100
 """Rows of a table: a notebook keeps what it has shown."""
 
@@ -17,6 +20,12 @@ MOST_ROWS: Final = 100
 def brief(kind: str, *parts: object) -> str:
     """Returns `<Kind part part>`; parts that are None or empty are left out."""
     return f"<{' '.join([kind, *(str(part) for part in parts if part not in (None, ''))])}>"
+
+
+def line(kind: str, *parts: object) -> str:
+    """Returns what `brief` does, and no more of it than a line has."""
+    text = brief(kind, *parts)
+    return text if len(text) <= LINE_CHARS else f"{text[: LINE_CHARS - 2]}…>"
 
 
 def quoted(text: str | None) -> str | None:

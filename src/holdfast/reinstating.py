@@ -10,7 +10,7 @@
 
 import os
 import shutil
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ import msgspec
 from holdfast.blobs.port import BUCKET_SCHEMES, BlobStore
 from holdfast.engine.backups import files
 from holdfast.engine.backups.reading import Backup
+from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
     BackupDamaged,
@@ -29,7 +30,7 @@ from holdfast.errors import (
     InvalidValue,
     PathExists,
 )
-from holdfast.model.erasures import Certificate
+from holdfast.model.erasures import Certificate, Erased
 from holdfast.model.upkeep import Reinstated
 from holdfast.progress import Progress, no_progress
 from holdfast.settings import CATALOG_NAME
@@ -70,7 +71,7 @@ def reinstate(
     is_database = text.startswith(POSTGRES_SCHEMES)
     if is_database and objects is None:
         raise InvalidValue("a vault in a database needs objects=, a place for its packs")
-    certificates = [_read_certificate(Path(each).expanduser()) for each in erased]
+    certificates = {os.fspath(each): _read_certificate(Path(each).expanduser()) for each in erased}
     source = Backup(Path(backup).expanduser())
     kind = "postgres" if is_database else "sqlite"
     if source.manifest.catalog.kind != kind:
@@ -103,7 +104,7 @@ def _make_in_folder(
     source: Backup,
     location: str,
     objects: Path | str | None,
-    erased: Sequence[Certificate],
+    erased: Mapping[str, Certificate],
     progress: Progress,
 ) -> Reinstated:
     with ExitStack() as stack:
@@ -119,8 +120,8 @@ def _make_in_folder(
         with open_vault(folder, objects=objects and packs) as vault:
             # The file is a copy, indexes and all: what is read from here on is found by new ones.
             vault.rebuild_indexes()
-            _erase_again(vault, erased)
-            done = _prove(vault, source, location, progress)
+            outcomes = _erase_again(vault, erased)
+            done = msgspec.structs.replace(_prove(vault, source, location, progress), **outcomes)
             _begin_eras(vault)
         publish_packs()
         publish()
@@ -131,7 +132,7 @@ def _make_in_database(
     source: Backup,
     location: str,
     objects: Path | str | None,
-    erased: Sequence[Certificate],
+    erased: Mapping[str, Certificate],
     progress: Progress,
 ) -> Reinstated:
     postgres = load_postgres()
@@ -145,8 +146,8 @@ def _make_in_database(
         postgres.load_catalog(location, str(source.catalog), migrations=migrations, store=store)
         on_failure.callback(postgres.drop_catalog, location)
         with open_vault(location, objects=objects) as vault:
-            _erase_again(vault, erased)
-            done = _prove(vault, source, location, progress)
+            outcomes = _erase_again(vault, erased)
+            done = msgspec.structs.replace(_prove(vault, source, location, progress), **outcomes)
             _begin_eras(vault)
         on_failure.pop_all()
     return done
@@ -167,13 +168,26 @@ def _read_certificate(path: Path) -> Certificate:
         raise InvalidValue(f"{path} is not the certificate of an erasure") from exc
 
 
-def _erase_again(vault: Holdfast, erased: Sequence[Certificate]) -> None:
-    """Erases what was erased since the backup was made."""
-    tenants = [vault.tenant(name) for name in vault.tenants()]
-    for certificate in erased:
-        for tenant in tenants:
-            if tenant.tenant_id == certificate.tenant_id:
-                tenant.erasures.again(certificate)
+def _erase_again(vault: Holdfast, erased: Mapping[str, Certificate]) -> dict[str, tuple[str, ...]]:
+    """Erases what was erased since the backup was made; says what became of each certificate."""
+    tenants = {each.tenant_id: each for each in map(vault.tenant, vault.tenants())}
+    outcomes = dict[str, tuple[str, ...]]()
+    for name, certificate in erased.items():
+        tenant = tenants.get(certificate.tenant_id)
+        found = "unmatched" if tenant is None else _erase_one(tenant.erasures, certificate)
+        outcomes[found] = (*outcomes.get(found, ()), name)
+    return outcomes
+
+
+def _erase_one(erasures: Erasures, certificate: Certificate) -> str:
+    if any(each.erasure_id == certificate.erasure_id for each in erasures.list()):
+        return "erased_before"
+    done = erasures.again(certificate)
+    if done is None:
+        return "unmatched"
+    # A user is looked for everywhere, whether there is anything of theirs or not.
+    found = any(done.removed.values()) or done.redacted_rows or done.rewritten_snapshots
+    return "erased" if found or certificate.what is not Erased.USER else "unmatched"
 
 
 def _begin_eras(vault: Holdfast) -> None:

@@ -198,6 +198,9 @@ def test_what_is_kept_with_a_snapshot_finds_it_again(project: Session) -> None:
     for wrong in ("run", "=7"):
         assert project("snapshot", "--meta", wrong).code == 2
     assert project("snapshot", "--meta", f"{'k' * 65}=7").code == 2
+    for command in ("snapshot", "log"):
+        twice = project(command, "--meta", "run=1", "--meta", "run=2")
+        assert (twice.code, "--meta says run twice" in twice.err) == (2, True)
 
 
 def test_a_log_of_a_path_says_what_happened_to_it(project: Session) -> None:

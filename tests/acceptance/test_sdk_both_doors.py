@@ -352,12 +352,12 @@ def test_a_part_of_a_file_is_read(agent: Any) -> None:
         stop = None if length is None else start + length
         assert agent.files.read("f", start=start, length=length) == data[start:stop]
     assert agent.files.read("f", start=len(data)) == b""
-    for far in (10**12, 10**18, 10**19, 10**5000):
+    for far in (10**12, 10**18, 10**19, 10**300):
         assert agent.files.read("f", start=far, length=5) == b""
         assert agent.files.read("f", start=far) == b""
         assert agent.files.read("f", start=7, length=far) == data[7:]
     assert agent.files.read("empty", start=0, length=3) == b""
-    for wrong in ({"start": -1}, {"length": -1}, {"start": "1"}):
+    for wrong in ({"start": -1}, {"length": -1}, {"start": "1"}, {"start": 10**5000}):
         with pytest.raises(errors.InvalidValue):
             agent.files.read("f", **wrong)
     with pytest.raises(errors.PathNotFound):

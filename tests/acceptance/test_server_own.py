@@ -247,6 +247,39 @@ def test_a_diff_that_makes_no_sense_is_refused(
     assert refusal(agent.get("/v1/diff", params=query)) == expected
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "named"),
+    [
+        ("POST", "/v1/undo", {"dryrun": True}, "dryrun"),
+        ("POST", "/v1/undo", {"dry_run": "true"}, "dry_run"),
+        ("POST", "/v1/undo?dry_run=true", {}, "dry_run"),
+        ("POST", "/v1/store/clear", {"namespace": "other"}, "namespace"),
+        ("POST", "/v1/store/batch", {"delete": [{"namespace": "n", "key": "k", "dry": 1}]}, "dry"),
+        ("POST", "/v1/snapshots", {"pin": "true"}, "pin"),
+        ("POST", "/v1/snapshots", {"expires_in_seconds": "5"}, "expires_in_seconds"),
+        ("DELETE", "/v1/store/value?namespace=n&key=k&if=x", None, "if"),
+        ("GET", "/v1/timeline?colour=x", None, "colour"),
+    ],
+)
+def test_what_a_request_says_and_no_route_takes_is_refused_by_its_name(
+    agent: httpx.Client, method: str, path: str, body: object, named: str
+) -> None:
+    put(agent, "k", "old")
+    snap(agent)
+    put(agent, "k", "new")
+    answer = agent.request(method, path, json=body)
+    assert refusal(answer) == (422, "invalid_request")
+    assert named in answer.json()["error"]["message"]
+    assert ok(get(agent, "k"))["value"] == "new"
+    assert len(ok(agent.get("/v1/timeline", params={"limit": "5"}))["snapshots"]) == 1
+
+
+def test_clients_of_others_may_say_what_nobody_knows(agent: httpx.Client) -> None:
+    made = agent.post("/v1/sessions", json={"agent_id": "a", "ttl_seconds": "60", "colour": "red"})
+    session = ok(made)["id"]
+    assert ok(agent.get(f"/v1/sessions/{session}", params={"colour": "red"}))["id"] == session
+
+
 def test_undo_and_redo_go_back_and_forth(agent: httpx.Client) -> None:
     put(agent, "k", "old")
     snap(agent)

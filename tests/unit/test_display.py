@@ -8,8 +8,19 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast import AsyncClient, Client, Holdfast, Kind, Namespace, Size, SnapshotInfo, Timeline
-from holdfast.display import LONGEST, MOST_ROWS
+from holdfast import (
+    AsyncClient,
+    Client,
+    Event,
+    Holdfast,
+    Kind,
+    Name,
+    Namespace,
+    Size,
+    SnapshotInfo,
+    Timeline,
+)
+from holdfast.display import LINE_CHARS, LONGEST, MOST_ROWS
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId
 
 MARKUP = "<script>alert('x')</script>"
@@ -68,6 +79,39 @@ def test_what_is_known_of_a_session_is_a_line_however_much_it_holds(agent: Names
     assert f"{session.id} version 1," in repr(state)
     assert repr(history[1]).startswith("<Version 1 updated, 0 turns, ")
     assert "version 0 to 1, 1 change:" in repr(shown["StateDiff"][0])
+
+
+def test_what_is_listed_is_a_line_each_whatever_it_holds(
+    vault: Holdfast, agent: Namespace, tmp_path: Path
+) -> None:
+    long = "\n" + "x" * 2000
+    vault.events.listen()
+    agent.memory.add(f"likes tea {long}", metadata={"a": long})
+    with agent.task("t" * 120) as task:
+        agent.store.set("x" * 2000, "k", long)
+    agent.traces.add("a" * 128, details={"a": long})
+    agent.export(tmp_path / "a.tar")
+    copy = vault.namespace("y" * 128)
+    event = Event(
+        id="e", event_id="evt-1", type="snapshot.created", api_version="1", workspace_id="ws-1",
+        namespace="x" * 128, created_at=datetime(2026, 1, 2, tzinfo=UTC), data={"a": long},
+    )  # fmt: skip
+    shown = {
+        "Memory": agent.memory.list()[0],
+        "MemoryMatch": agent.memory.search("tea", threshold=0)[0],
+        "Task": task,
+        "TaskRun": agent.tasks.list()[0],
+        "TraceInfo": agent.traces.list()[0],
+        "History": agent.history(Name.value("x" * 2000, "k")),
+        "Imported": copy.import_(tmp_path / "a.tar"),
+        "Event": event,
+        "Certificate": vault.erasures.user("u" * 128),
+    }
+    for name, value in shown.items():
+        assert repr(value).startswith(f"<{name} ")
+        assert repr(value).endswith(">")
+        assert len(repr(value)) <= LINE_CHARS
+        assert repr(value).isprintable()
 
 
 def test_snapshots_can_be_put_into_sets() -> None:

@@ -102,10 +102,33 @@ def test_a_backup_of_one_that_was_only_begun_has_it_finished(
                 vault.erasures.namespace("gone")
         vault.backup(tmp_path / "backup")
         kept.write_bytes(msgspec.json.encode(vault.erasures.namespace("gone")))
-    holdfast.reinstate(tmp_path / "backup", again, erased=[kept])
+    made = holdfast.reinstate(tmp_path / "backup", again, erased=[kept])
+    assert made.erased == (str(kept),)
     with holdfast.open(again) as vault:
         assert [each.namespace for each in vault.erasures.list()] == ["gone"]
     assert Place(str(again), again / "packs", again).holding(WORD) == []
+
+
+def test_it_is_said_what_became_of_each_certificate(tmp_path: Path) -> None:
+    certificates = dict[str, Certificate]()
+    with holdfast.open(tmp_path / "vault") as vault:
+        for name in ("before", "since"):
+            vault.namespace(name).files.write("a", name)
+        vault.namespace("since").sessions.create("helper", user_id="ann")
+        certificates["before"] = vault.erasures.namespace("before")
+        vault.backup(tmp_path / "backup")
+        certificates["user"] = vault.erasures.user("ann")
+        certificates["nobody"] = vault.erasures.user("bob")
+        certificates["since"] = vault.erasures.namespace("since")
+    with holdfast.open(tmp_path / "other") as vault:
+        certificates["elsewhere"] = vault.erasures.user("ann")
+    files = {name: tmp_path / f"{name}.json" for name in certificates}
+    for name, certificate in certificates.items():
+        files[name].write_bytes(msgspec.json.encode(certificate))
+    made = holdfast.reinstate(tmp_path / "backup", tmp_path / "again", erased=[*files.values()])
+    assert made.erased == (str(files["user"]), str(files["since"]))
+    assert made.erased_before == (str(files["before"]),)
+    assert made.unmatched == (str(files["nobody"]), str(files["elsewhere"]))
 
 
 def test_a_certificate_that_does_not_say_who_was_erased_is_refused(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ from holdfast.sdk.groups.sessions import Memories as SdkMemories
 from holdfast.sdk.groups.sessions import Sessions as SdkSessions
 from holdfast.sdk.groups.sessions import SessionsReader as SdkSessionsReader
 from holdfast.sdk.groups.store import Store as SdkStore
+from holdfast.server import routes as served
 from holdfast.server.doors import answers
 from holdfast.server.openapi import describe
 from holdfast.server.table import Group, Table
@@ -108,7 +109,7 @@ class NameThing(
     force: bool = False
 
 
-class MakeThing(Operation[None], post="/v1/things", status=204, is_strict=True):
+class MakeThing(Operation[None], post="/v1/things", status=204):
     """Asks for what must not be misunderstood."""
 
     name: str
@@ -280,7 +281,7 @@ def test_the_parts_of_a_list_are_asked_for_at_the_moment_that_a_group_looks_at()
     assert pages.call(page.cursor, 2).query == {**first.query, "starting_after": "b"}
 
 
-def test_a_strict_operation_passes_nothing_over() -> None:
+def test_an_operation_passes_nothing_over() -> None:
     with pytest.raises(msgspec.ValidationError, match="unknown field"):
         msgspec.json.decode(b'{"name": "a", "namespce": "b"}', type=form_of(MakeThing).body)
 
@@ -593,6 +594,29 @@ def test_parameters_are_described_with_what_they_are_unsaid_and_how_many_there_m
     assert schema("/v1/words", "of") == {"default": None, "minimum": None, "maximum": None}
     assert schema("/v1/things", "limit") == {"default": 3, "minimum": None, "maximum": 5}
     assert schema("/v1/things", "metadata")["default"] is None
+
+
+def test_of_every_list_the_document_says_how_many_there_may_be() -> None:
+    parts = [*served.NAMED, *served.WITH_VALUES, *served.defaulted()]
+    document = json.loads(describe(Table([Group(parts, 99)])))
+    told = [
+        parameter["schema"]
+        for path in document["paths"].values()
+        for operation in path.values()
+        for parameter in operation.get("parameters", ())
+        if parameter["name"] == "limit"
+    ]
+    told += [
+        found
+        for name in ("UndoChange", "RedoChange", "RestoreSnapshot", "MergeNamespace")
+        for found in document["components"]["schemas"][name]["properties"]["limit"]["anyOf"][:1]
+    ]
+    assert len(told) > 20
+    assert [each for each in told if not {"default", "maximum"} <= _flat(each)] == []
+
+
+def _flat(schema: dict[str, Any]) -> set[str]:
+    return {*schema, *(key for part in schema.get("anyOf", ()) for key in part)}
 
 
 def test_a_span_that_no_calendar_has_is_refused() -> None:

@@ -467,7 +467,7 @@ def test_a_text_is_no_list_of_texts() -> None:
     client, admin = client_of(handler), holdfast.AdminClient(KEY, url=URL)
     with pytest.raises(errors.InvalidValue, match="tags is a list"):
         client.memory.add("x", tags="work")
-    with pytest.raises(errors.InvalidValue, match="types are a list"):
+    with pytest.raises(errors.InvalidValue, match="types is a list"):
         client.events.list(types="snapshot.created")
     with pytest.raises(errors.InvalidValue, match="events is a list"):
         admin.webhooks.create("https://example.com", "snapshot.created")

@@ -22,6 +22,7 @@ from holdfast.sdk.tasks import AsyncTasks, SyncTasks
 GROUPS = ("files", "store", "sessions", "memory", "entities", "traces", "tasks", "schedules")
 
 URL = "http://127.0.0.1:9"
+SNAPSHOT = "snap-aaaaaaaaaaaaaaaa"
 
 
 @pytest.fixture
@@ -70,7 +71,7 @@ def pairs_of_clients() -> Iterator[tuple[str, Any, Any]]:
     plain = holdfast.Client("key", url=URL, namespace="alice")
     awaited = holdfast.AsyncClient("key", url=URL, namespace="alice")
     yield "client", plain, awaited
-    yield "moment", plain.at("@"), awaited.at("@")
+    yield "moment", plain.at(SNAPSHOT), awaited.at(SNAPSHOT)
     admin = holdfast.AdminClient("key", url=URL)
     yield "admin", admin, holdfast.AsyncAdminClient("key", url=URL)
 

@@ -139,6 +139,26 @@ def test_a_field_that_nobody_knows_is_passed_over_and_not_made() -> None:
     assert peak < 8 * MIB
 
 
+class Exact(Taken, forbid_unknown_fields=True):
+    """What is read to the letter."""
+
+
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        (b'{"number": 7, "unknown": 1}', "unknown field `unknown`"),
+        (b'{"number": "7"}', "number: Expected `int`, got `str`"),
+    ],
+)
+def test_what_refuses_names_that_it_does_not_know_is_read_to_the_letter(
+    body: bytes, sentence: str
+) -> None:
+    assert decoded(body, Taken) == Taken(number=7)
+    for kind in (Exact, Exact | None):
+        with pytest.raises(Unfit, match=sentence):
+            decoded(body, kind)
+
+
 @pytest.mark.parametrize(
     "value",
     [

@@ -10,6 +10,7 @@ from holdfast.cli import words
 from holdfast.cli.exits import usage
 from holdfast.cli.moments import instant_of
 from holdfast.cli.views import instant
+from holdfast.escaping import escaped
 
 USUALLY_SHOWN = 20
 
@@ -25,7 +26,7 @@ def add_note(parser: ArgumentParser) -> None:
 def note_of(arguments: Namespace) -> dict[str, Any]:
     """Returns what is said of a snapshot, as `snapshot` takes it."""
     said = {"label": arguments.label, "reason": arguments.reason, "pin": arguments.pin}
-    return {**said, "metadata": dict(arguments.meta)}
+    return {**said, "metadata": _pairs(arguments)}
 
 
 def add_choice(parser: ArgumentParser) -> None:
@@ -64,7 +65,7 @@ def choice_of(arguments: Namespace, *, now: datetime) -> dict[str, Any]:
     if arguments.number < 0:
         raise usage("-n is 0 or more", hint="`holdfast log -n 0` lists all of them.")
     said: dict[str, Any] = {
-        "metadata": dict(arguments.meta) or None,
+        "metadata": _pairs(arguments) or None,
         "q": arguments.grep,
         "kind": arguments.kind,
         "actor": arguments.actor,
@@ -80,6 +81,16 @@ def _add_pairs(parser: ArgumentParser, said: str) -> None:
     parser.add_argument(
         "--meta", metavar="KEY=VALUE", action="append", default=[], type=_pair, help=said
     )
+
+
+def _pairs(arguments: Namespace) -> dict[str, str]:
+    pairs = dict[str, str]()
+    for key, value in arguments.meta:
+        if key in pairs:
+            hint = "Say each key once: a snapshot has one value for it."
+            raise usage(f"--meta says {escaped(key)} twice", hint=hint)
+        pairs[key] = value
+    return pairs
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -17,9 +17,11 @@ from holdfast.engine.timeline.diff import collect_changes
 from holdfast.model.basics import SnapshotLike
 from holdfast.model.changes import Change, Changes, History, Patch
 from holdfast.model.names import PathOrName
+from holdfast.operations.checks import checked
 from holdfast.operations.timeline import TextDiffs
 
 
+@checked
 class Looks(ABC):
     """An attached directory, to look at."""
 

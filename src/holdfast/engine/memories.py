@@ -34,6 +34,7 @@ from holdfast.errors import InvalidValue, MemoryNotFound, shorten
 from holdfast.model.basics import Head, Size
 from holdfast.model.memories import Memory, MemoryFilter, MemoryMatch, MemoryRow
 from holdfast.model.traces import Trace
+from holdfast.operations.checks import checked
 from holdfast.operations.memories import (
     AddMemory,
     DeleteMemory,
@@ -49,6 +50,7 @@ MatchList = list[MemoryMatch]
 """`list` is the name of a method below."""
 
 
+@checked
 class Memories(Part):
     """The memories of a namespace."""
 

@@ -47,7 +47,6 @@ from holdfast.engine.timeline.diff import collect_changes, text_diff
 from holdfast.engine.timeline.fork import fork
 from holdfast.engine.timeline.selection import select
 from holdfast.engine.timeline.takeback_many import take_back_since
-from holdfast.errors import InvalidValue
 from holdfast.fetching import fetched
 from holdfast.ids import NamespaceId, SnapshotId
 from holdfast.model.archives import Imported, ImportedFiles
@@ -61,8 +60,9 @@ from holdfast.model.timelines import FolderCounts
 from holdfast.model.traces import Health
 from holdfast.model.upkeep import Policy
 from holdfast.operations.audit import GetHealth, GetRollbackSeries, GetTotals
+from holdfast.operations.checks import checked
 from holdfast.operations.commands import RunCommand
-from holdfast.operations.namespaces import Forget, Keep
+from holdfast.operations.namespaces import Forget, Keep, QuotaBytes
 from holdfast.operations.operation import does, takes
 from holdfast.operations.snapshots import (
     DeleteSnapshot,
@@ -109,6 +109,7 @@ class Moment:
         return f"<Moment of {self._handle.name!r} at {self.snapshot.id}>"
 
 
+@checked
 class Namespace:
     """One agent's world. It begins to exist with its first write or snapshot."""
 
@@ -192,8 +193,7 @@ class Namespace:
         """Returns the snapshots, newest first; `before` continues below a `number`.
 
         All of them, or those with this `label`, `task_id`, `trace_id` or `metadata`, every word of
-        `q`, the `kind` and so on.
-        `with_` tells more of each: `changes`, `task`, `actor`.
+        `q`, the `kind` and so on. `with_` tells more of each: `changes`, `task`, `actor`.
         """
         return listing.timeline(self._handle, wanted)
 
@@ -388,10 +388,8 @@ class Namespace:
         """Takes expired snapshots, and those that the policy does not keep, off the timeline."""
         return retention.forget(self._handle, policy=wanted.policy, dry_run=wanted.dry_run)
 
-    def set_quota(self, quota_bytes: int | None) -> None:
+    def set_quota(self, quota_bytes: QuotaBytes) -> None:
         """Limits how many content bytes the head may hold; None takes the limit away."""
-        if quota_bytes is not None and quota_bytes < 0:
-            raise InvalidValue("a quota is 0 or more bytes")
         self._handle.context.check_takes_away("set a quota")
         with self._handle.context.work() as transaction:
             head = self._handle.lock_or_create(transaction)

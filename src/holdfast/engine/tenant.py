@@ -76,12 +76,14 @@ from holdfast.operations.audit import (
     GetWorkspaceRollbackSeries,
     GetWorkspaceTotals,
 )
+from holdfast.operations.checks import checked
 from holdfast.operations.namespaces import (
     DeleteNamespace,
     ListDeletedNamespaces,
     ListNamespaces,
     ListRunningTasks,
     Overview,
+    QuotaBytes,
 )
 from holdfast.operations.operation import does
 from holdfast.progress import Progress, no_progress
@@ -89,6 +91,7 @@ from holdfast.running import Door
 from holdfast.workspace.guard import check_directory, find_home
 
 
+@checked
 class TenantVault:
     """What one tenant has. Nothing here reaches another tenant's objects or rows."""
 
@@ -395,10 +398,8 @@ class TenantVault:
         """Writes the object index anew from the packs; returns how many objects it names."""
         return rebuild_index(self._context, self._tenant.id)
 
-    def set_quota(self, quota_bytes: int | None) -> None:
+    def set_quota(self, quota_bytes: QuotaBytes) -> None:
         """Limits how many bytes the tenant's packs may take; None takes the limit away."""
-        if quota_bytes is not None and quota_bytes < 0:
-            raise InvalidValue("a quota is 0 or more bytes")
         self._context.check_takes_away("set a quota")
         with self._context.work() as transaction:
             transaction.set_tenant_quota(self._tenant.id, quota_bytes)

@@ -44,9 +44,11 @@ from holdfast.model.upkeep import (
     Loss,
     Measures,
 )
+from holdfast.operations.checks import checked
 from holdfast.progress import Progress, no_progress
 
 
+@checked
 class Holdfast(TenantVault):
     """An open vault; by itself it is its default tenant."""
 

@@ -51,6 +51,7 @@ from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Un
 from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Change, Changes, Merged, Restored
+from holdfast.operations.checks import checked
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.operation import takes
 from holdfast.operations.snapshots import Drift, Note, RestoreOfDirectory, TakeOfDirectory
@@ -60,6 +61,7 @@ from holdfast.progress import Progress, no_progress
 B = TypeVar("B", Imported, ImportedFiles)
 
 
+@checked
 class Workspace(Looks):
     """A directory that is attached to a namespace. Any number of threads may use it."""
 
@@ -304,11 +306,7 @@ class Workspace(Looks):
             )
 
     def redo(
-        self,
-        *,
-        force: bool = False,
-        limit: int | None = SHOWN,
-        progress: Progress = no_progress,
+        self, *, force: bool = False, limit: int | None = SHOWN, progress: Progress = no_progress
     ) -> Restored:
         """Takes the last undo back."""
         with self._exclusive(makes_anew=True):

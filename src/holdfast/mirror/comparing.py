@@ -24,11 +24,13 @@ from holdfast.mirror.pulling import Server
 from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Change, Changes, History
 from holdfast.model.names import PathOrName, to_name
+from holdfast.operations.checks import checked
 from holdfast.progress import no_progress
 from holdfast.sdk.agent import Agent
 from holdfast.sdk.calls import Sync
 
 
+@checked
 class Comparing:
     """The part of a remote directory that only looks."""
 

@@ -38,6 +38,7 @@ from holdfast.mirror.packing import ready
 from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Changes, Restored, counted
+from holdfast.operations.checks import checked
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.operation import takes
 from holdfast.operations.snapshots import (
@@ -54,6 +55,7 @@ from holdfast.wire.exchange import CommitRequest
 B = TypeVar("B", Imported, ImportedFiles)
 
 
+@checked
 class RemoteWorkspace(Comparing):
     """A directory that is attached to a namespace of a server. Any number of threads may use it."""
 

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from holdfast.display import counted, line, quoted
 from holdfast.ids import SnapshotId
 from holdfast.instants import from_text, to_text
 from holdfast.model.basics import Metadata, Size, SnapshotInfo
@@ -66,6 +67,10 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """What the archive says of itself: where it comes from, and how much it holds."""
     verified: bool
     """Whether the stored result was read back and has the root that the manifest names."""
+
+    def __repr__(self) -> str:
+        held = counted(self.manifest.entries, "entry") + (", verified" if self.verified else "")
+        return line("Imported", self.snapshot.id, f"{held}, of {quoted(self.manifest.namespace)}")
 
 
 class ImportedFiles(msgspec.Struct, frozen=True, kw_only=True):

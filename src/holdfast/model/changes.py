@@ -13,7 +13,8 @@ from typing import Annotated, Final
 
 import msgspec
 
-from holdfast.display import MOST_ROWS, brief, table
+from holdfast.display import MOST_ROWS, brief, line, quoted, table
+from holdfast.display import counted as in_words
 from holdfast.entries import Entry
 from holdfast.execonfig import is_executable_config
 from holdfast.ids import ObjectId, SnapshotId
@@ -478,6 +479,10 @@ class History:
     before: Annotated[int | None, Named("next_before")]
     """Where it goes on, for `before`; None if nothing older is there to be looked at."""
     namespace: Annotated[str | None, HERE] = field(default=None, compare=False)
+
+    def __repr__(self) -> str:
+        what = self.name.name or self.name.name_b64 or f"{self.name.namespace}/{self.name.key}"
+        return line("History", in_words(len(self.steps), "step"), f"of {quoted(what)}")
 
     def __iter__(self) -> Iterator[Step]:
         return iter(self.steps)

@@ -8,6 +8,7 @@ from datetime import datetime
 
 import msgspec
 
+from holdfast.display import line, minute
 from holdfast.ids import NamespaceId, TenantId
 
 
@@ -69,3 +70,7 @@ class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """The row of the tenant's own chain that says that it was erased."""
     hash: str
     """That row's hash, in hexadecimal: an audit of the tenant's chain goes through it."""
+
+    def __repr__(self) -> str:
+        # Without who it was: what is shown may end up in a log.
+        return line("Certificate", self.erasure_id, f"of a {self.what}", minute(self.finished_at))

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from holdfast.display import line, minute, quoted
 from holdfast.ids import NamespaceId, TenantId
 
 LOST: Final = "event.lost"
@@ -69,6 +70,10 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     namespace: str | None
     created_at: datetime
     data: dict[str, Any]
+
+    def __repr__(self) -> str:
+        where = None if self.namespace is None else f"in {quoted(self.namespace)}"
+        return line("Event", self.event_id, self.type, minute(self.created_at), where)
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,10 +9,39 @@ from typing import Annotated, Final
 
 import msgspec
 
+from holdfast.errors import InvalidValue
 from holdfast.model.marks import HERE, UNSAID
 from holdfast.model.names import FileName, LinkTarget
 
 USUAL_DIRECTORY_MODE: Final = 0o755
+
+Bytes = bytes | bytearray | memoryview
+
+
+def to_content(data: str | Bytes) -> bytes:
+    """Returns what a file holds that is written of text or bytes; raises `InvalidValue`."""
+    if isinstance(data, bytes):
+        return data
+    try:
+        # Not `bytes(data)`: of a number it makes so many zeros, of a list whatever is in it.
+        return data.encode() if isinstance(data, str) else bytes(memoryview(data))
+    except UnicodeEncodeError as exc:
+        message = f"the text cannot be encoded as UTF-8: {exc.reason}"
+        raise InvalidValue(message) from exc
+    except TypeError as exc:
+        message = f"the content of a file is text or bytes, not {type(data).__name__}"
+        raise InvalidValue(message) from exc
+
+
+def as_text(content: bytes, encoding: str) -> str:
+    """Returns what a file holds as text; raises `InvalidValue` for an encoding that is none."""
+    try:
+        return content.decode(encoding)
+    except UnicodeDecodeError:
+        raise
+    except (LookupError, ValueError) as exc:
+        message = f"encoding: {exc}"
+        raise InvalidValue(message) from exc
 
 
 class FileInfo(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from holdfast.display import line, quoted
 from holdfast.ids import NamespaceId
 from holdfast.model.marks import FLAT, Shape
 
@@ -38,6 +39,9 @@ class Memory(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     updated_at: datetime
 
+    def __repr__(self) -> str:
+        return line("Memory", self.id, quoted(self.content))
+
     @property
     def vector_available(self) -> bool:
         """Whether `search` may find it, as other clients call that."""
@@ -57,6 +61,9 @@ class MemoryMatch(msgspec.Struct, frozen=True):
 
     memory: Annotated[Memory, FLAT]
     score: float
+
+    def __repr__(self) -> str:
+        return line("MemoryMatch", f"{self.score:.2f}", self.id, quoted(self.content))
 
     @property
     def id(self) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from holdfast.display import line, quoted
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model.basics import Plane
 from holdfast.model.marks import HERE, Inside, Named, Shape, While
@@ -58,6 +59,9 @@ class TaskRun(msgspec.Struct, frozen=True, kw_only=True):
     """The tasks that it was begun in, outermost first."""
     beside_others: Annotated[bool, Inside(outside=False)] = False
     """Whether others changed the namespace while it ran, where its changes do not name it."""
+
+    def __repr__(self) -> str:
+        return line("TaskRun", self.id, self.status, quoted(self.name))
 
 
 class TaskChange(msgspec.Struct, frozen=True, kw_only=True):

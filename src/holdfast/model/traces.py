@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from holdfast.display import line, minute, quoted
 from holdfast.errors import InvalidValue
 from holdfast.ids import NamespaceId, TenantId, TraceId
 
@@ -202,6 +203,9 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the details were taken out; the chain still proves that there were some."""
     hash: str = ""
     """What stands for this trace and all before it in its chain, in hexadecimal."""
+
+    def __repr__(self) -> str:
+        return line("TraceInfo", self.id, quoted(self.action), minute(self.created_at))
 
 
 class Level(enum.StrEnum):

@@ -114,6 +114,12 @@ class Reinstated(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     damage: tuple[str, ...] = ()
     """What was known to be lost when the backup was made."""
+    erased: tuple[str, ...] = ()
+    """The certificates that were given and of which something was there: it is erased again."""
+    erased_before: tuple[str, ...] = ()
+    """Those that the backup has already, as it was made after them."""
+    unmatched: tuple[str, ...] = ()
+    """Those of which there was nothing: they may be another vault's."""
 
 
 class Fault(msgspec.Struct, frozen=True):

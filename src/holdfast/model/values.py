@@ -18,7 +18,7 @@ from holdfast.model.marks import Shape
 from holdfast.store.core import encode
 
 
-class StoreKey(msgspec.Struct, frozen=True, kw_only=True):
+class StoreKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Where a value is."""
 
     namespace: str
@@ -29,7 +29,9 @@ ABSENT: Final = "absent"
 """What is expected of a value or file that shall not be there; no tag reads so."""
 
 
-class StoreValue(StoreKey, frozen=True, kw_only=True, omit_defaults=True):
+class StoreValue(
+    StoreKey, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=False
+):
     """A value. What JSON does not know comes as an object with a name that begins with `$`."""
 
     value: Any

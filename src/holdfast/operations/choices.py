@@ -4,6 +4,8 @@ from collections.abc import Sequence, Sized
 from datetime import datetime
 from typing import Annotated, Final
 
+import msgspec
+
 from holdfast.errors import InvalidValue
 from holdfast.model.basics import Plane
 from holdfast.model.marks import Shape, Text
@@ -17,6 +19,9 @@ MOST_CHANGES: Final = 100_000
 
 LAST_NUMBER: Final = 2**53
 """Further than any list goes, and a number that every client reads right."""
+
+Number = Annotated[int, msgspec.Meta(ge=0, le=LAST_NUMBER)]
+"""Below which snapshot a list goes on."""
 
 Paths = Annotated[
     Sequence[PathLike],
@@ -48,10 +53,13 @@ def check_zone(name: str, instant: datetime | None) -> None:
         raise InvalidValue(message)
 
 
+_BOUNDS: Final = {"default": SHOWN, "minimum": 0, "maximum": MOST_CHANGES}
+_Counted = Annotated[int, msgspec.Meta(extra_json_schema=_BOUNDS)]
+
 Listed = Annotated[
     int | None,
     Shape(
-        int | None,
+        _Counted | None,
         lambda limit: MOST_CHANGES if limit is None else limit,
         lambda limit: SHOWN if limit is None else min(limit, MOST_CHANGES),
     ),

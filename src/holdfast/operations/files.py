@@ -10,7 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from holdfast.errors import InvalidValue, TooLarge
-from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo, Findings
+from holdfast.model.files import USUAL_DIRECTORY_MODE, Bytes, FileInfo, Findings, to_content
 from holdfast.model.marks import AS_BYTES, Named, Shape
 from holdfast.model.names import FilePath, PathLike, PathText, read_path, sent_path
 from holdfast.operations.choices import Paths
@@ -147,21 +147,19 @@ class DeleteFile(Operation[int], post="/v1/files/delete", under="entries"):
     recursive: bool = False
 
 
-class FileToWrite(msgspec.Struct, kw_only=True):
+class FileToWrite(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A file to write: its bytes in base64."""
 
     path: str
     content: bytes
 
 
-Items = Iterable[tuple[PathLike, str | bytes]]
+Item = tuple[PathLike, str | Bytes]
+Items = Iterable[Item]
 
 
 def _send(items: Items) -> list[FileToWrite]:
-    return [
-        FileToWrite(path=sent_path(path), content=data.encode() if isinstance(data, str) else data)
-        for path, data in items
-    ]
+    return [FileToWrite(path=sent_path(path), content=to_content(data)) for path, data in items]
 
 
 def _read(files: list[FileToWrite]) -> Items:
@@ -185,7 +183,7 @@ def weigh(path: str | bytes) -> int:
 _FILES: Final = Annotated[list[FileToWrite], msgspec.Meta(max_length=BATCH_FILES)]
 
 
-class FileExpectation(msgspec.Struct, kw_only=True):
+class FileExpectation(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What has to be at a path: a file with this tag, or with `absent` nothing."""
 
     path: str

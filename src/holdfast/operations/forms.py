@@ -7,7 +7,7 @@ from datetime import datetime
 from enum import StrEnum
 from functools import cache, partial
 from types import NoneType
-from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -79,11 +79,15 @@ class Form:
         http: Http | None = None,
         *,
         reads: Mapping[str, Callable[[Any], Any]] | None = None,
+        is_lenient: bool = False,
     ) -> None:
-        """Makes one; `reads` is how some of the fields are read, if not as they say."""
+        """Makes one; `reads` is how some of the fields are read, if not as they say.
+
+        If it `is_lenient`, a body may have names in it that are not known.
+        """
         self.operation, self.http = operation, http or operation.http
         self.parts = [_reading(part, reads or {}) for part in _parts(operation, self.http)]
-        self.body = _body(operation, self.http, self.parts)
+        self.body = _body(operation, self.http, self.parts, is_lenient=is_lenient)
         """What stands in the body; None if there is none."""
         self._repeated = [part for part in self.parts if part.name in self.http.repeats]
         self.answer = _answer(operation, self.http, self._repeated)
@@ -237,7 +241,18 @@ def _not_empty(part: Part, value: Any) -> Any:  # noqa: ANN401 - what a query sa
     return value
 
 
-def _in_body(part: Part) -> tuple[Any, ...]:
+def bounds_of(part: Part, http: Http) -> dict[str, int]:
+    """Returns how many of a list a request may ask for, if it says that; for its description."""
+    paged = http.paged or http.part
+    if paged is None or part.name != "limit":
+        return {}
+    return {"default": paged.usual, "minimum": 1, "maximum": paged.most}
+
+
+def _in_body(part: Part, http: Http) -> tuple[Any, ...]:
+    if said := bounds_of(part, http):
+        wire = Annotated[part.shape.wire, msgspec.Meta(extra_json_schema=said)]
+        part = part._replace(shape=msgspec.structs.replace(part.shape, wire=wire))
     if part.default is not REQUIRED:
         return part.wire, part.shape.wire | None | msgspec.UnsetType, msgspec.UNSET
     # Who writes by hand need not write null; but what may be anything has to be said.
@@ -245,16 +260,18 @@ def _in_body(part: Part) -> tuple[Any, ...]:
     return (part.wire, part.shape.wire, *([None] if is_null else []))
 
 
-def _body(operation: type[Operation[Any]], http: Http, parts: list[Part]) -> Any:  # noqa: ANN401 - a struct
+def _body(
+    operation: type[Operation[Any]], http: Http, parts: list[Part], *, is_lenient: bool
+) -> Any:  # noqa: ANN401 - a struct
     if not (inside := [part for part in parts if part.place is Place.BODY]):
         return None
-    asked = [_in_body(part) for part in inside]
+    asked = [_in_body(part, http) for part in inside]
     words = [part.none_as for part in inside if part.none_as is not None]
     asked += [(word, bool | None | msgspec.UnsetType, msgspec.UNSET) for word in words]
     # What the path says, the body does not: it is another one than the operation's own.
     apart = [each for each in NAMES.findall(http.path) if each not in operation.http.path]
     name = "_".join([operation.__name__, *apart])
-    return _struct(operation, name, tuple(asked), is_strict=http.is_strict)
+    return _struct(operation, name, tuple(asked), is_strict=not is_lenient)
 
 
 def _answer(operation: type[Operation[Any]], http: Http, repeated: list[Part]) -> Shape:

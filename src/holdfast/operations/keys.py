@@ -24,7 +24,6 @@ class CreateKey(
     status=201,
     who=Who.OPERATOR,
     is_secret=True,
-    is_strict=True,  # What was meant to make a key less would make it open more.
 ):
     """Makes a key; its secret is in this answer and nowhere else.
 

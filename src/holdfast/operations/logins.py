@@ -29,7 +29,6 @@ class ApproveLogin(
     Operation[WaitingLogin],
     post=f"{_LOGINS}/approve",
     who=Who.OPERATOR,
-    is_strict=True,  # As with keys.
 ):
     """Signs the program in that shows this code: it is given a key of its own, once.
 

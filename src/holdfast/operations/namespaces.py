@@ -20,6 +20,9 @@ _ONE: Final = f"{_ALL}/{{name}}"
 
 _Name = Annotated[str, Header("X-Namespace")]
 
+QuotaBytes = Annotated[int, msgspec.Meta(ge=0)] | None
+"""How many bytes something may take; None for as many as fit."""
+
 
 class ListNamespaces(
     Operation[list[str]],

@@ -27,7 +27,7 @@ from typing import (
 )
 
 from holdfast.errors import HoldfastError, InvalidValue, shorten
-from holdfast.operations.checks import Check, check_of
+from holdfast.operations.checks import Check, check_of, is_list
 
 D = TypeVar("D")
 P = ParamSpec("P")
@@ -105,6 +105,8 @@ class Http:
     """The name that an answer has in the object that is sent; None if it is that object."""
     paged: Paged | None = None
     """Of a list that may be long: `limit` is one of the fields, and an answer says `has_more`."""
+    part: Paged | None = None
+    """Of one whose answer says otherwise how it goes on, if it does."""
     of_moments: bool = False
     """Whether it can be asked of what a snapshot shows: `at`, in the query, says which."""
     who: Who = Who.AGENT
@@ -121,8 +123,6 @@ class Http:
     """Whether an answer is shown once: it is not kept for who asks again."""
     is_bulky: bool = False
     """Whether its body may hold as much as several files."""
-    is_strict: bool = False
-    """Whether a body with a name in it that is not known is refused, and not passed over."""
     is_slow: bool = False
     """Whether an answer may take longer than people wait: no timeout cuts it off."""
     is_reading: bool = False
@@ -140,9 +140,8 @@ class Arguments:
     """Of each field its default, which is given most often and fits, and what checks another.
 
     Made when the first one is: whoever imports a client uses few of them."""
-    _lists: ClassVar[list[tuple[str, Check | None]]]
-    """Fields that take whatever can be iterated over, perhaps once only, and what checks each of
-    the items; None where whoever uses them does."""
+    _lists: ClassVar[list[str]]
+    """Fields that take whatever can be iterated over, perhaps once only."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -154,25 +153,21 @@ class Arguments:
     def __post_init__(self) -> None:
         """Raises `InvalidValue` for what is of another type than a field says."""
         checks = self._checks
-        for name, default, check in self._make_checks() if checks is None else checks:
+        if checks is None:
+            checks = self._make_checks()
+        for name in self._lists:
+            items = getattr(self, name)
+            # A text is no list: that is said below.
+            if isinstance(items, Iterable) and not isinstance(items, tuple | str | bytes):
+                object.__setattr__(self, name, tuple(cast("Iterable[Any]", items)))
+        for name, default, check in checks:
             if (value := getattr(self, name)) is not default:
                 check(name, value)
-        for name, check in self._lists:
-            if (items := getattr(self, name)) is not None:
-                items = tuple(items)
-                if check is not None:
-                    for number, item in enumerate(items):
-                        check(f"{name}[{number}]", item)
-                object.__setattr__(self, name, items)
 
     @classmethod
     def _make_checks(cls) -> list[tuple[str, Any, Check]]:
         hints = get_type_hints(cls, include_extras=True)
-        cls._lists = [
-            (each.name, check_of(str) if get_args(kind) == (str,) else None)
-            for each in fields(cls)
-            for kind in _any_lists(hints[each.name])
-        ]
+        cls._lists = [each.name for each in fields(cls) if is_list(hints[each.name])]
         cls._checks = made = [
             (each.name, each.default, check_of(hints[each.name])) for each in fields(cls)
         ]
@@ -217,11 +212,6 @@ class Operation(Arguments, Generic[T]):
         bases = cast("Any", cls).__orig_bases__
         (returned,) = next(get_args(base) for base in bases if get_origin(base) is Operation)
         cls.returns = None if returned is NoneType else returned
-
-
-def _any_lists(kind: Any) -> list[Any]:  # noqa: ANN401 - any type
-    """Returns what of a type is whatever can be iterated over."""
-    return [each for each in (kind, *get_args(kind)) if get_origin(each) is Iterable]
 
 
 def does(

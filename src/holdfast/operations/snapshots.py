@@ -22,9 +22,9 @@ from holdfast.model.changes import Restored
 from holdfast.model.marks import Named, Shape, Text
 from holdfast.model.names import Name, check_names
 from holdfast.operations.choices import (
-    LAST_NUMBER,
     SHOWN,
     Listed,
+    Number,
     Paths,
     Planes,
     check_chosen,
@@ -161,7 +161,7 @@ class ListSnapshots(
     """
 
     _: KW_ONLY
-    before: Annotated[int, msgspec.Meta(ge=0, le=LAST_NUMBER)] | None = None
+    before: Number | None = None
     all: bool = False
 
     def means(self, snapshot: SnapshotInfo) -> bool:

@@ -74,7 +74,7 @@ class ListStoreNamespaces(
     prefix: str | None = None
 
 
-class ListStoreItems(Operation[StoreItems], get="/v1/store/items", of_moments=True):
+class ListStoreItems(Operation[StoreItems], get="/v1/store/items", part=PARTS, of_moments=True):
     """Lists values in the order of their keys; without `namespace`, of all namespaces.
 
     `starting_after` is the last key seen; without `namespace`, `starting_after_namespace` says
@@ -290,7 +290,7 @@ class PutValues(Writing):
     items: Packed
 
 
-class DeleteValues(Arguments):
-    """Keys to delete, each with its namespace."""
+class ManyKeys(Arguments):
+    """Keys, each with its namespace."""
 
     pairs: Pairs

@@ -17,8 +17,10 @@ from holdfast.model.tasks import TaskStatus
 from holdfast.model.timelines import FolderCounts, TimelinePage
 from holdfast.operations.choices import (
     LAST_NUMBER,
+    MOST_CHANGES,
     SHOWN,
     Listed,
+    Number,
     Paths,
     Planes,
     check_chosen,
@@ -34,7 +36,6 @@ MOST_DEPTH: Final = 1000
 Prefer = Literal["ours", "theirs"]
 """Who wins where both sides of a merge changed the same thing."""
 
-_NUMBER: Final = Shape(int | None, None, lambda number: number and min(max(number, 0), LAST_NUMBER))
 Old = Annotated[SnapshotLike | None, Named("from")]
 New = Annotated[SnapshotLike | None, Named("to")]
 Lines = Annotated[int, msgspec.Meta(ge=0, le=MOST_LINES)]
@@ -45,6 +46,11 @@ NOTHING: Final = "nothing"
 PARTS: Final = Paged("before", "number", usual=50, most=200)
 """How snapshots are listed, and what happened to one name."""
 
+
+CHANGES: Final = Paged("cursor", None, usual=SHOWN, most=MOST_CHANGES)
+TEXTS: Final = Paged("cursor", None, usual=100, most=1000)
+"""How changes are listed, and those with their text diffs: a page ends earlier where these become
+long."""
 
 MAX_SOUGHT_CHARS: Final = 256
 BESIDE: Final = ("changes", "task", "actor")
@@ -65,7 +71,7 @@ class ListTimeline(Choice):
     """Which snapshots of a timeline are listed, and what is told beside them."""
 
     _: KW_ONLY
-    before: Annotated[int | None, _NUMBER] = None
+    before: int | None = None
     q: _Words | None = None
     kind: Annotated[Kind | str | None, _MEMBER] = None
     actor: _Words | None = None
@@ -80,6 +86,8 @@ class ListTimeline(Choice):
         super().__post_init__()
         _check_member("kind", self.kind, Kind)
         _check_member("task_status", self.task_status, TaskStatus)
+        if self.before is not None:
+            object.__setattr__(self, "before", min(max(self.before, 0), LAST_NUMBER))
         check_zone("since", self.since)
         check_zone("until", self.until)
         if self.with_ is not None:
@@ -117,7 +125,7 @@ def _check_member(name: str, given: str | None, kind: type[StrEnum]) -> None:
         raise InvalidValue(message)
 
 
-class GetTimeline(ListTimeline, Operation[TimelinePage], get="/v1/timeline"):
+class GetTimeline(ListTimeline, Operation[TimelinePage], get="/v1/timeline", part=PARTS):
     """Returns snapshots, newest first; `before` continues below a `number`.
 
     With `metadata`, only those that have all of these pairs; with `label`, `task_id` or `trace_id`,
@@ -140,10 +148,10 @@ class Historic(Arguments):
     name: PathOrName
     _: KW_ONLY
     limit: int | None = None
-    before: int | None = None
+    before: Number | None = None
 
 
-class GetHistory(Operation[History], get="/v1/history", work=Work.COSTLY):
+class GetHistory(Operation[History], get="/v1/history", part=PARTS, work=Work.COSTLY):
     """Returns what happened to a file or directory, a value of the store, a session or memory.
 
     Newest first, and before that what is in no snapshot yet. `before` is the `next_before` of the
@@ -157,7 +165,7 @@ class GetHistory(Operation[History], get="/v1/history", work=Work.COSTLY):
     name_b64: str | None = None
     _: KW_ONLY
     limit: int | None = None
-    before: Annotated[int, msgspec.Meta(ge=0, le=LAST_NUMBER)] | None = None
+    before: Number | None = None
 
 
 # Comparing
@@ -192,7 +200,7 @@ class Diff(Compare):
         check_chosen("plane", self.planes)
 
 
-class GetChanges(Diff, Operation[ChangesPage], get="/v1/diff"):
+class GetChanges(Diff, Operation[ChangesPage], get="/v1/diff", part=CHANGES):
     """Returns what leads from one moment to another; `plane` and `path` narrow it down.
 
     From `nothing`, everything was added. `cursor` is the `next_cursor` of the answer before. With
@@ -247,6 +255,7 @@ class GetTextDiffs(
     TextDiffs,
     Operation[TextsPage],
     get="/v1/diff/texts",
+    part=TEXTS,
     work=Work.COSTLY,
     is_slow=True,
 ):
@@ -333,7 +342,7 @@ class Merge(Arguments):
     prefer: Prefer | None = None
 
 
-class MergeNamespace(Merge, Operation[MergeResult], post="/v1/merge"):
+class MergeNamespace(Merge, Operation[MergeResult], post="/v1/merge", part=CHANGES):
     """Brings in what a fork of this namespace (or its origin) has changed.
 
     Raises `MergeConflict`, with nothing applied, where both changed the same thing; with

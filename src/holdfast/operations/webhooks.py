@@ -134,10 +134,11 @@ def split_types(text: str) -> list[str]:
 
 _Types = Annotated[Sequence[str], Shape(str, ",".join, split_types)]
 
+LISTED: Final = Paged("cursor", None, usual=20, most=200)
 EVENTS: Final = f"{WORKSPACE}/events"
 
 
-class ListEvents(Operation[EventPage], get=EVENTS, who=Who.KEY):
+class ListEvents(Operation[EventPage], get=EVENTS, part=LISTED, who=Who.KEY):
     """Returns events of some types, or all, newest first: those since an instant.
 
     `cursor` goes on where a page ended.

@@ -1,7 +1,7 @@
 """One namespace on a server: the names of `holdfast.Namespace`, once for both clients."""
 
 import os
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -11,6 +11,7 @@ from holdfast.model.basics import Size, SnapshotInfo, SnapshotLike, Standing, Ti
 from holdfast.model.changes import Change, Changes, History, MergeResult, TextsPage
 from holdfast.model.commands import Executed
 from holdfast.operations.audit import GetHealth, GetRollbackSeries, GetTotals
+from holdfast.operations.checks import checked
 from holdfast.operations.choices import MOST_CHANGES
 from holdfast.operations.commands import RunCommand
 from holdfast.operations.forms import form_of
@@ -27,6 +28,7 @@ from holdfast.operations.snapshots import (
     UnpinSnapshot,
 )
 from holdfast.operations.timeline import (
+    TEXTS,
     CountFolders,
     Diff,
     GetStatus,
@@ -82,9 +84,6 @@ from holdfast.sdk.reading import (
 
 T = TypeVar("T")
 
-MOST_TEXTS: Final = 1000
-"""Diffs that a server tells at once; it ends a page earlier where they become long."""
-
 
 class _Counted(msgspec.Struct):
     files_restored: int
@@ -112,6 +111,7 @@ class Moment(Group[F]):
         return (yield asking(GetSnapshot(self._snapshot_id)))
 
 
+@checked
 class Agent(Group[F]):
     """One agent's world, on a server."""
 
@@ -165,8 +165,7 @@ class Agent(Group[F]):
         """Returns the snapshots, newest first; `before` continues below a `number`.
 
         All of them, or those with this `label`, `task_id`, `trace_id` or `metadata`, every word of
-        `q`, the `kind` and so on.
-        `with_` tells more of each: `changes`, `task`, `actor`.
+        `q`, the `kind` and so on. `with_` tells more of each: `changes`, `task`, `actor`.
         """
         return (yield from timeline_steps(wanted))
 
@@ -348,4 +347,4 @@ def _text_diffs(wanted: TextDiffs) -> Pages[tuple[Change, str]]:
         told: Any = asking(GetTextDiffs(**vars(wanted), limit=most, cursor=cursor))
         return replace(told, read=read)
 
-    return Pages(MOST_TEXTS, ask)
+    return Pages(TEXTS.most, ask)

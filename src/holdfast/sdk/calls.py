@@ -40,6 +40,7 @@ from typing import (
 import msgspec
 
 from holdfast.errors import Incompatible, InvalidValue
+from holdfast.operations.checks import checking
 from holdfast.operations.forms import form_of
 from holdfast.operations.operation import Operation, rename, signature_of
 from holdfast.progress import Progress, no_progress
@@ -233,6 +234,8 @@ class _Described(Generic[P, T]):
     """Whether the signature of what describes says the answer itself, and not its description."""
 
     def __init__(self, describe: Callable[Concatenate[Any, P], Any]) -> None:
+        # Before anything is described: of steps, that would be when the first is taken.
+        describe = checking(describe)
         self.__doc__, self.__wrapped__ = describe.__doc__, describe
         self.describe = describe
         """The description itself, for who makes steps of several."""

@@ -14,10 +14,12 @@ What every client of a form has in common: it is opened, used in a block, and cl
 import os
 from typing import TYPE_CHECKING
 
+from holdfast.ids import is_snapshot_id
 from holdfast.model.basics import SnapshotLike
+from holdfast.operations.checks import checked
 from holdfast.operations.operation import takes
 from holdfast.operations.timeline import ForkNamespace
-from holdfast.sdk.agent import Agent
+from holdfast.sdk.agent import Agent, Moment
 from holdfast.sdk.calls import Async, Sender, Sync, asking
 from holdfast.sdk.lines import ReachNamespace, line_to, naming
 from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks, Checkpointed, SyncTasks
@@ -73,6 +75,7 @@ class Awaiting(Group[Async]):
         await self.close()
 
 
+@checked
 class Client(Agent[Sync], Waiting):
     """One namespace on a server; its methods wait for the answer."""
 
@@ -98,6 +101,12 @@ class Client(Agent[Sync], Waiting):
         other = Client.__new__(Client)
         other._begin(self.sender.speaking(naming(self.sender.line, name)))  # noqa: SLF001 - of this class
         return other
+
+    def at(self, snapshot: SnapshotLike) -> Moment[Sync]:
+        """Returns the namespace as a snapshot shows it, to read."""
+        is_part = isinstance(snapshot, str) and not is_snapshot_id(snapshot)
+        # It stays the same one, and one that there is not is not looked for with every read.
+        return super().at(self.get_snapshot(snapshot) if is_part else snapshot)
 
     def fork(self, name: str, *, at: SnapshotLike | None = None) -> "Client":
         """Makes a new namespace with the same content, as it is now or was at a snapshot."""
@@ -129,6 +138,7 @@ class Client(Agent[Sync], Waiting):
         return open_workspace(self, directory, cache=cache, force=force)
 
 
+@checked
 class AsyncClient(Agent[Async], Awaiting):
     """One namespace on a server; its methods are coroutines."""
 

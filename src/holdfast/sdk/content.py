@@ -22,6 +22,7 @@ from holdfast.errors import (
     shorten,
 )
 from holdfast.errors.system import NO_ROOM
+from holdfast.model.files import to_content
 
 PIECE_BYTES: Final = 1 << 18
 """How much is read and sent at once: enough to keep a socket busy."""
@@ -42,7 +43,7 @@ class Content:
         self, source: Source | Path, *, progress: Progress, stage: str = "sending"
     ) -> None:
         self._progress, self._stage = progress, stage
-        self._source = encoded(source) if isinstance(source, str) else source
+        self._source = to_content(source) if isinstance(source, str) else source
         self._size: int | None = None
         is_taken = isinstance(self._source, bytes | bytearray | memoryview | Path)
         self._start = 0 if is_taken else _position(cast("BinaryIO", self._source))
@@ -195,12 +196,3 @@ def _position(file: BinaryIO) -> int | None:
     if not hasattr(file, "read"):
         raise InvalidValue("what is sent is bytes, text or an open file")
     return file.tell() if file.seekable() else None
-
-
-def encoded(text: str) -> bytes:
-    """Returns text as UTF-8; raises `InvalidValue` for half a character."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError as exc:
-        message = f"the text cannot be encoded as UTF-8: {exc.reason}"
-        raise InvalidValue(message) from exc

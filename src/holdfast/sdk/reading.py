@@ -5,12 +5,13 @@ One function for each kind.
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
 from holdfast.errors import InvalidValue
 from holdfast.model.basics import SnapshotLike, id_of
+from holdfast.operations.checks import check_of
 from holdfast.operations.shapes import shape_of
 
 A = TypeVar("A")
@@ -46,10 +47,12 @@ def id_or_none(snapshot: SnapshotLike | None) -> str | None:
 
 def texts(name: str, given: Iterable[str]) -> list[str]:
     """Returns what is given as a list; raises `InvalidValue` for one text, of which letters are."""
-    if isinstance(given, str):
-        message = f"{name} are a list of text, not one text"
-        raise InvalidValue(message)
-    return [*given]
+    made = given if isinstance(given, str) else [*given]
+    _check_texts(name, made)
+    return [*made]
+
+
+_check_texts: Final = check_of(Iterable[str])
 
 
 def sent(when: datetime | None) -> str | None:

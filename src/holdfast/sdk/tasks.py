@@ -19,6 +19,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 
 import msgspec
 
+from holdfast.display import line, quoted
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.tasks import TaskRun
 from holdfast.operations.snapshots import GetSnapshot
@@ -46,6 +47,9 @@ class Task(msgspec.Struct, eq=False):
     """What was there when it ended, well or not."""
     rolled_back: SnapshotInfo | None = None
     """The snapshot that shows what came back, if it went back."""
+
+    def __repr__(self) -> str:
+        return line("Task", self.id, quoted(self.name))
 
 
 class _Tasks(Generic[F]):

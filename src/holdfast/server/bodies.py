@@ -1,15 +1,16 @@
 """Bodies: let in once there is room for them, and read with care: anybody may have written them.
 
 What is no UTF-8, no JSON, or more than reason allows does not fit; `counting` says how much that
-is, before anything is made of it. The rest is decoded straight into what the route takes: a field
-that it does not know is passed over, and nothing is built for it.
+is, before anything is made of it. The rest is decoded straight into what the route takes. A field
+that it does not know is refused; where clients of others ask, it is passed over, and nothing is
+built for it.
 """
 
 import re
 from collections.abc import Callable, Mapping, Sized
 from contextlib import nullcontext
 from threading import Lock
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, TypeVar, cast, get_args
 
 import msgspec
 
@@ -84,15 +85,31 @@ def size_of(headers: Mapping[bytes, bytes]) -> int:
     return int(headers.get(b"content-length", b"0"))
 
 
+async def check_nothing(request: Request, most: int | None) -> None:
+    """Raises `Unfit` for a body that says something to a route that takes none."""
+    await read_json(request, _nothing, most)
+
+
 async def read_bytes(request: Request, most: int | None) -> bytes:
     """Returns a body as it came."""
     return b"".join([piece async for piece in request.stream(most)])
 
 
 def decoder_of(kind: Any) -> Decoder:  # noqa: ANN401 - any type
-    """Returns what reads bodies of a kind."""
-    # Clients may send numbers as text: what a parameter of a URL can be, a field can.
-    return msgspec.json.Decoder(kind, strict=False)
+    """Returns what reads bodies of a kind: to the letter, if that refuses what it does not know.
+
+    Clients of others may send numbers as text: what a parameter of a URL can be, a field can.
+    """
+    structs = [each for each in (kind, *get_args(kind)) if hasattr(each, "__struct_config__")]
+    is_exact = any(each.__struct_config__.forbid_unknown_fields for each in structs)
+    return msgspec.json.Decoder(kind, strict=is_exact)
+
+
+class _Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """What a body says where none is needed."""
+
+
+_nothing: Final = decoder_of(_Nothing | None)
 
 
 class Coming:

@@ -14,14 +14,14 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
-from holdfast.server.bodies import NOTHING, read_bytes, read_json
-from holdfast.server.callers import agent_of
+from holdfast.server.bodies import NOTHING, check_nothing, read_bytes, read_json
+from holdfast.server.callers import IN_QUERY, agent_of
 from holdfast.server.idempotency import kept_with_work
 from holdfast.server.parameters import BYTES, DATA
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Request
 from holdfast.server.responses import Response, Stream
-from holdfast.server.routing import Route
+from holdfast.server.routing import Route, Who
 from holdfast.server.stopping import watching
 from holdfast.server.table import Entry
 from holdfast.server.threads import Work, in_thread, tenant_here
@@ -31,6 +31,9 @@ async def call(entry: Entry, request: Request) -> Response | Stream:
     """Returns what a route answers to a request that was admitted."""
     route, values = entry.route, _given(entry, request)
     parameters = route.parameters
+    is_exact = entry.is_ours and not route.is_lenient and route.who is not Who.ANYBODY
+    if is_exact:
+        parameters.check_query(request, *([] if parameters.agent is None else [IN_QUERY]))
     values |= parameters.values(request)
     if parameters.decoder is not None:
         data = await read_json(request, parameters.decoder, entry.max_body_bytes)
@@ -40,6 +43,8 @@ async def call(entry: Entry, request: Request) -> Response | Stream:
             raise Unfit("the request needs a JSON body")
     elif parameters.takes_bytes:
         values[BYTES] = await read_bytes(request, entry.max_body_bytes)
+    elif is_exact and route.method != "GET" and not route.is_spooled:
+        await check_nothing(request, entry.max_body_bytes)
     if route.at_once is not None and request.services.turns.is_ready(tenant_here()):
         made = route.at_once(**values)
         if made is not None:

@@ -102,6 +102,8 @@ class Dialect:
         default_factory=dict[type[Operation[Any]], Sequence[Speech]]
     )
     """How operations are spoken of: the first at their own routes, the others at more of them."""
+    is_lenient: bool = False
+    """Whether clients of others may say what nobody knows, and numbers as text."""
 
     def speeches(self, operation: type[Operation[Any]]) -> Sequence[Speech]:
         """Returns how an operation is spoken of, at all its routes."""

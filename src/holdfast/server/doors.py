@@ -18,8 +18,8 @@ from msgspec import Meta
 from holdfast.engine.namespace import Moment, Namespace
 from holdfast.errors import InvalidName
 from holdfast.model.marks import Header, mark
-from holdfast.operations.forms import ELSEWHERE, NAMES, Form, Part, Place
-from holdfast.operations.operation import REQUIRED, Http, Paged, Who, Work, operations_of
+from holdfast.operations.forms import ELSEWHERE, NAMES, Form, Part, Place, bounds_of
+from holdfast.operations.operation import REQUIRED, Http, Who, Work, operations_of
 from holdfast.operations.shapes import ASKED, shape_of
 from holdfast.server.callers import name_in
 from holdfast.server.dialects import OURS, PLAIN, Dialect, Exchange, Speech, body_of
@@ -34,7 +34,6 @@ Find = Callable[[Any], Any]
 
 _WORD: Final = re.compile(r"(?<!^)(?=[A-Z])")
 _WHOSE, _INSTEAD, _AT, _REQUEST = "whose", "instead", "at", "request"
-_LIMIT: Final = "limit"
 
 
 def routes_of(
@@ -88,10 +87,9 @@ def _served(
     dialect: Dialect = OURS,
     speech: Speech = PLAIN,
 ) -> Route:
-    own: Http = operation.http
-    paths = [*speech.paths] or [own.path]
+    own, paths = operation.http, [*speech.paths] or [operation.http.path]
     travel = replace(own, method=speech.method or own.method, path=paths[0])
-    form = Form(operation, travel, reads=speech.reads)
+    form = Form(operation, travel, reads=speech.reads, is_lenient=dialect.is_lenient)
     http, apart, wires = form.http, [each.name for each in others], _wires(form)
     wire, tell = dialect.telling(form, speech)
 
@@ -140,6 +138,7 @@ def _served(
         claims=http.work is not Work.QUICK,
         is_secret=http.is_secret,
         is_bulky=http.is_bulky,
+        is_lenient=dialect.is_lenient,
     )
 
 
@@ -177,7 +176,7 @@ def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
     yield _parameter(_WHOSE, Namespace if form.http.who is Who.AGENT else Caller)
     yield _parameter(_REQUEST, Request)
     apart = [part for part in form.parts if part.place is not Place.BODY]
-    yield from (_of_part(part, form.http.paged, speech.usual) for part in apart)
+    yield from (_of_part(part, form.http, speech.usual) for part in apart)
     yield from (_parameter(part.raw, RawPath, None) for part in form.parts if part.raw is not None)
     if form.http.of_moments:
         yield _parameter(_AT, At, None)
@@ -196,10 +195,10 @@ def _parameters(form: Form, speech: Speech) -> Iterator[Parameter]:
         yield _parameter(DATA, body) if is_needed else _parameter(DATA, body | None, None)
 
 
-def _of_part(part: Part, paged: Paged | None, usual: Mapping[str, Any]) -> Parameter:
+def _of_part(part: Part, http: Http, usual: Mapping[str, Any]) -> Parameter:
     is_needed = (part.default is REQUIRED and part.raw is None) or part.place is Place.PATH
     kind = part.shape.wire if is_needed else part.shape.wire | None
-    if not is_needed and (said := _described(part, paged, usual.get(part.wire))):
+    if not is_needed and (said := _described(part, http, usual.get(part.wire))):
         kind = Annotated[kind, Meta(extra_json_schema=said)]
     if part.header is not None:
         kind = Annotated[kind, Made(_either(part.wire, part.header))]
@@ -211,14 +210,12 @@ def _of_part(part: Part, paged: Paged | None, usual: Mapping[str, Any]) -> Param
     return _parameter(name, kind, Parameter.empty if is_needed else None)
 
 
-def _described(part: Part, paged: Paged | None, usual: object) -> dict[str, Any]:
+def _described(part: Part, http: Http, usual: object) -> dict[str, Any]:
     """Returns what is known of a value beside its type: what it is unsaid, and how large it is."""
-    said, send = dict[str, Any](), part.shape.send
-    default = None if part.default is REQUIRED else part.default
-    if paged is not None and part.name == _LIMIT:
-        said |= {"minimum": 1, "maximum": paged.most}
-        default = paged.usual if default is None else default
-    elif part.most is not None:
+    said, send = dict[str, Any](bounds_of(part, http)), part.shape.send
+    usually = said.pop("default", None)
+    default = usually if part.default in (REQUIRED, None) else part.default
+    if part.most is not None:
         said["maximum"] = part.most
     if default is not None and send is not None:
         default = send(default)

@@ -19,13 +19,14 @@ class UnknownCursor(Refused):
         self.param = "starting_after"
 
 
-def page_size(limit: int | None, *, usual: int, most: int) -> int:
+def page_size(asked: Any) -> int:  # noqa: ANN401 - an operation
     """Returns how many are wanted: more than the most is the most, less than one does not fit."""
-    if limit is None:
-        return usual
-    if limit < 1:
+    paged: Paged = asked.http.paged or asked.http.part
+    if asked.limit is None:
+        return paged.usual
+    if asked.limit < 1:
         raise Unfit("limit is 1 or more", param="limit")
-    return min(limit, most)
+    return min(asked.limit, paged.most)
 
 
 def part_of(
@@ -34,7 +35,7 @@ def part_of(
     fetch: Callable[[Any], list[Any]],
 ) -> tuple[list[Any], bool]:
     """Returns a part of a list, and whether there is more: one too many is asked for."""
-    size = page_size(asked.limit, usual=paged.usual, most=paged.most)
+    size = page_size(asked)
     cursor = paged.cursor_of(asked)
     if cursor == "":  # Said, and empty: the list begins.
         asked, cursor = replace(asked, **{str(paged.cursor): None}), None

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, get_args, get_origin, get_type_hints
 import msgspec
 
 from holdfast.engine.namespace import Namespace
+from holdfast.errors import shorten
 from holdfast.model.marks import Header, mark
 from holdfast.server.bodies import Decoder, decoder_of
 from holdfast.server.problems import Unfit
@@ -112,6 +113,14 @@ class Parameters:
         ]
         self._query = {each.wire: each for each in self.own if each.place is Place.QUERY}
         self._required = [each for each in self.own if each.is_required]
+        self._names = frozenset(each.wire for each in self if each.place is Place.QUERY)
+
+    def check_query(self, request: Request, *others: str) -> None:
+        """Raises `Unfit` for a query with a name in it that is none of these, and no other's."""
+        for name, _ in request.query:
+            if name not in self._names and name not in others:
+                message = f"{shorten(name)} is no parameter of this route's query"
+                raise Unfit(message, param=name)
 
     def __iter__(self) -> Iterator[Parameter]:
         """Iterates over all of path, query and headers, also of what is made of them."""

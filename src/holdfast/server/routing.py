@@ -69,6 +69,8 @@ class Route:
     is_async: bool = False
     is_bulky: bool = False
     """Whether its body holds as much as several files."""
+    is_lenient: bool = False
+    """Whether clients of others may say what nobody knows."""
 
     @property
     def name(self) -> str:

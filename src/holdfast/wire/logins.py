@@ -3,7 +3,7 @@
 import msgspec
 
 
-class StartLogin(msgspec.Struct, kw_only=True):
+class StartLogin(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """A program that shall be signed in."""
 
     client: str | None = None
@@ -23,7 +23,7 @@ class LoginStarted(msgspec.Struct, kw_only=True):
     """Seconds until it is over, and between two questions."""
 
 
-class PollLogin(msgspec.Struct, kw_only=True):
+class PollLogin(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """What a program asks by."""
 
     device_code: str

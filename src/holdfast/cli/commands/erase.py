@@ -106,9 +106,10 @@ def _lines(what: str, done: "holdfast.Certificate") -> Iterator[str]:
     counts = [words.number(count, *_KINDS[kind]) for kind, count in done.removed.items() if count]
     yield f"Erased {what}: {', '.join(counts) or 'there was nothing'}."
     if done.rewritten_snapshots:
-        rewritten = words.number(done.rewritten_snapshots, "snapshot")
-        yield f"{rewritten} that held it have another root now."
-    yield f"{words.number(done.redacted_rows, 'row')} of the journal keep only their place."
+        one, many = "snapshot that held it has", "snapshots that held it have"
+        yield f"{words.number(done.rewritten_snapshots, one, many)} another root now."
+    one, many = "row of the journal keeps only its", "rows of the journal keep only their"
+    yield f"{words.number(done.redacted_rows, one, many)} place."
     yield f"Row {done.number} of the tenant's chain says so: {done.hash[:16]}…"
     if done.copies:
         names = ", ".join(escaped(name) for name in done.copies)

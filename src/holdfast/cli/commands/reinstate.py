@@ -61,6 +61,13 @@ def run(arguments: Namespace, console: Console) -> int:
     )
     for line in done.damage:
         console.say(f"  known to be lost before: {escaped(line)}")
+    for said, names in (
+        ("erased again, as it says", done.erased),
+        ("erased before the backup was made", done.erased_before),
+        ("matches nothing in this vault", done.unmatched),
+    ):
+        for name in names:
+            console.say(f"  {escaped(name)}: {said}")
     return DONE
 
 
@@ -75,4 +82,7 @@ def _document(done: "holdfast.Reinstated") -> dict[str, object]:
         "bytes": done.bytes,
         "verified": True,
         "damage": list(done.damage),
+        "erased": list(done.erased),
+        "erased_before": list(done.erased_before),
+        "unmatched": list(done.unmatched),
     }

@@ -51,6 +51,7 @@ from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head, Plane, Tenant
 from holdfast.model.erasures import Certificate, Erased, ErasureRow
 from holdfast.model.events import EventRow
+from holdfast.operations.checks import checked
 from holdfast.operations.erasures import ListErasures
 from holdfast.operations.operation import does
 from holdfast.progress import Progress, no_progress
@@ -63,6 +64,7 @@ Lock = Callable[[Transaction], Head | None]
 """Finds a namespace, and locks its head."""
 
 
+@checked
 class Erasures(Part):
     """What was erased of a tenant, and how more is."""
 

@@ -37,9 +37,9 @@ from holdfast.errors import (
 )
 from holdfast.model.basics import Plane
 from holdfast.model.events import Occurrence
-from holdfast.model.files import FileInfo
+from holdfast.model.files import FileInfo, to_content
 from holdfast.model.values import ABSENT
-from holdfast.operations.checks import check_of
+from holdfast.operations.checks import checked
 from holdfast.operations.choices import Tag
 from holdfast.operations.files import (
     BATCH_BYTES,
@@ -59,11 +59,10 @@ USUAL_FILE_MODE: Final = 0o644
 MAX_MODE: Final = 0o1777
 """Permission bits and the sticky bit: set-user-id and set-group-id are never stored."""
 
-_check_expected: Final = check_of(Tag | None)
-
 Data = str | bytes | bytearray | memoryview | BinaryIO
 
 
+@checked
 class Files(FilesReader):
     """Files at the head of a namespace, to read and to change."""
 
@@ -78,7 +77,7 @@ class Files(FilesReader):
         *,
         mode: int | None = None,
         modified_at: datetime | None = None,
-        expected: str | None = None,
+        expected: Tag | None = None,
     ) -> FileInfo:
         """Creates or replaces a file; the directories above it come about by themselves.
 
@@ -88,7 +87,6 @@ class Files(FilesReader):
         """
         key, made = to_key(path), list[Entry]()
         _check_mode(mode)
-        _check_expected("expected", expected)
         mtime_ns, again = self._mtime_ns(modified_at), _Rewind(data)
 
         def prepare(stage: Stage) -> Callable[[View], Rows]:
@@ -121,7 +119,7 @@ class Files(FilesReader):
             return self._write_as_expected(wanted)
         total, size, weight, batch = 0, 0, 0, dict[bytes, bytes]()
         for path, data in wanted.items:
-            key, body = to_key(path), _to_bytes(data)
+            key, body = to_key(path), to_content(data)
             batch[key] = body
             total, size, weight = total + 1, size + len(body), weight + weigh(key)
             if len(batch) >= BATCH_FILES or size >= BATCH_BYTES or weight >= BATCH_WEIGHT:
@@ -198,7 +196,7 @@ class Files(FilesReader):
 
     def _write_as_expected(self, wanted: WriteFiles) -> int:
         """Writes and deletes files in one transaction, if all is as expected."""
-        batch = {to_key(path): _to_bytes(data) for path, data in wanted.items}
+        batch = {to_key(path): to_content(data) for path, data in wanted.items}
         expected = {to_key(path): tag for path, tag in wanted.expected}
         delete = [key for key in map(to_key, wanted.delete) if key not in batch]
         keys = {*batch, *expected, *delete}
@@ -269,7 +267,7 @@ class Files(FilesReader):
         most = self._handle.context.limits.file_bytes
         if not isinstance(data, str | bytes | bytearray | memoryview):
             return content.store_stream(stage, data, max_bytes=most)
-        body = _to_bytes(data)
+        body = to_content(data)
         if len(body) > most:
             message = f"a file may have {most} bytes; this one has {len(body)}"
             raise TooLarge(message)
@@ -359,23 +357,6 @@ class _Rewind:
                 raise Busy("a collection interfered, and the stream cannot be read again")
             self._stream.seek(self._start)
         self._is_used = True
-
-
-def _to_bytes(data: str | bytes | bytearray | memoryview) -> bytes:
-    if isinstance(data, bytes):
-        return data
-    if not isinstance(data, str):
-        try:
-            # Not `bytes(data)`: of a number it makes so many zeros, of a list whatever is in it.
-            return bytes(memoryview(data))
-        except TypeError as exc:
-            message = f"the content of a file is text or bytes, not {type(data).__name__}"
-            raise InvalidValue(message) from exc
-    try:
-        return data.encode("utf-8")
-    except UnicodeEncodeError as exc:
-        message = f"the text cannot be encoded as UTF-8: {exc.reason}"
-        raise InvalidValue(message) from exc
 
 
 def _to_target(target: PathLike) -> bytes:

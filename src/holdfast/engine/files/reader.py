@@ -34,7 +34,8 @@ from holdfast.entries import (
 )
 from holdfast.errors import NotADirectory, NotAFile, PathNotFound
 from holdfast.fetching import fetched
-from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo, Findings
+from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo, Findings, as_text
+from holdfast.operations.checks import checked
 from holdfast.operations.files import GlobFiles, ListFiles, SearchFiles, StatFile, check_part
 from holdfast.operations.operation import does
 from holdfast.tree import prefix_stop
@@ -49,6 +50,7 @@ Opened = Callable[[], AbstractContextManager[View]]
 """Opens the plane as it is at the moment that a reader stands for."""
 
 
+@checked
 class FilesReader(Part):
     """Files at one moment."""
 
@@ -76,7 +78,7 @@ class FilesReader(Part):
 
     def read_text(self, path: PathLike, *, encoding: str = "utf-8") -> str:
         """Returns a file's content as text, with its line ends as they are."""
-        return self.read(path).decode(encoding)
+        return as_text(self.read(path), encoding)
 
     def stream(self, path: PathLike) -> Iterator[bytes]:
         """Returns a file's content piece by piece, as it was when the call was made."""

@@ -180,9 +180,12 @@ def _finder(wanted: SearchFiles) -> tuple[Find, int]:
     if not pattern or len(pattern) > MAX_PATTERN_CHARS or "\n" in pattern or "\0" in pattern:
         message = f"what is searched for has 1 to {MAX_PATTERN_CHARS} characters, on one line"
         raise InvalidValue(message)
+    try:
+        text = pattern.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError as exc:
+        raise InvalidValue("what is searched for holds half a character") from exc
     if wanted.regex:
-        return partial(_find_expression, _expression(pattern, wanted)), _PIECE_BYTES
-    text = pattern.encode("utf-8", "surrogateescape")
+        return partial(_find_expression, _expression(text, wanted)), _PIECE_BYTES
     if not wanted.ignore_case:
         return lambda data, start, stop: data.find(text, start, stop), 0
     return partial(_find_lowered, text.lower()), _PIECE_BYTES
@@ -198,7 +201,7 @@ def _find_expression(expression: Any, data: bytes, start: int, stop: int) -> int
     return -1 if found is None else start + found.start()
 
 
-def _expression(pattern: str, wanted: SearchFiles) -> Any:  # noqa: ANN401 - as above
+def _expression(pattern: bytes, wanted: SearchFiles) -> Any:  # noqa: ANN401 - as above
     try:
         import re2  # noqa: PLC0415 # pyright: ignore[reportMissingTypeStubs] - an extra, without types
     except ImportError as exc:
@@ -210,7 +213,7 @@ def _expression(pattern: str, wanted: SearchFiles) -> Any:  # noqa: ANN401 - as 
     options.log_errors, options.never_nl, options.never_capture = False, True, True
     options.max_mem, options.case_sensitive = _EXPRESSION_BYTES, not wanted.ignore_case
     try:
-        return library.compile(b"(?m)" + pattern.encode("utf-8", "surrogateescape"), options)
+        return library.compile(b"(?m)" + pattern, options)
     except library.error as exc:
         message = f"this expression cannot be used: {_said(exc)}"
         raise InvalidValue(message) from exc

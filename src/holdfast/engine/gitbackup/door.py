@@ -29,6 +29,7 @@ from holdfast.git.urls import HostKey, Remote, check_branch, to_remote
 from holdfast.model.basics import Head, Plane
 from holdfast.model.gitbackups import GitBackup, GitHostKey, GitImported
 from holdfast.model.traces import Trace
+from holdfast.operations.checks import checked
 from holdfast.operations.gitbackups import (
     PLANES,
     ConfigureGit,
@@ -48,6 +49,7 @@ MOST_FILE_BYTES: Final = 2 << 30
 MAX_LOGIN_CHARS: Final = 512
 
 
+@checked
 class GitBackups(Part):
     """The copy of a namespace in a git repository."""
 

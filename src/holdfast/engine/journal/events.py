@@ -46,6 +46,8 @@ from holdfast.model.events import (
     Occurrence,
     UnnumberedRow,
 )
+from holdfast.operations.checks import checked
+from holdfast.operations.webhooks import LISTED
 
 EventList = list[EventRow]
 """`list` is the name of a method below."""
@@ -53,8 +55,7 @@ EventList = list[EventRow]
 PURGED: Final = 1000
 """Events that go in one transaction, for which writers wait."""
 
-LISTED: Final = 20
-MAX_LISTED: Final = 200
+MAX_LISTED: Final = LISTED.most
 
 _BATCH: Final = 200
 """Events that are numbered at once, while writers wait: 10 ms."""
@@ -66,6 +67,7 @@ _CURSOR: Final = re.compile("[0-9a-f]{1,15}")
 _to_json = msgspec.json.Encoder().encode
 
 
+@checked
 class Events(Part):
     """What happened to all that a tenant has."""
 
@@ -89,7 +91,7 @@ class Events(Part):
         namespace: str | None = None,
         types: Iterable[str] = (),
         since: datetime | None = None,
-        limit: int = LISTED,
+        limit: int = LISTED.usual,
         cursor: str | None = None,
     ) -> tuple[EventList, str | None]:
         """Returns events, newest first, and where the list goes on; None if it does not.

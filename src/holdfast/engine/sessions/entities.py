@@ -27,6 +27,7 @@ from holdfast.model.basics import Head
 from holdfast.model.entities import Entity, EntityRow
 from holdfast.model.sessions import SessionRow
 from holdfast.model.traces import Trace
+from holdfast.operations.checks import checked
 from holdfast.operations.memories import (
     CreateEntity,
     DeleteEntity,
@@ -46,6 +47,7 @@ MAX_ATTRIBUTES_BYTES: Final = 64 << 10
 MOST_OF_SESSION: Final = 10_000
 
 
+@checked
 class Entities(Part):
     """The entities of a namespace's sessions."""
 

@@ -30,6 +30,7 @@ from holdfast.engine.timeline.selection import only
 from holdfast.model.basics import Plane, SnapshotInfo, SnapshotLike, fields_of
 from holdfast.model.changes import Restored
 from holdfast.model.values import BatchDone, StoreValue
+from holdfast.operations.checks import checked
 from holdfast.operations.operation import does, takes
 from holdfast.operations.snapshots import TakeSnapshot
 from holdfast.operations.store import (
@@ -38,7 +39,7 @@ from holdfast.operations.store import (
     ClearStore,
     DeletePrefix,
     DeleteValue,
-    DeleteValues,
+    ManyKeys,
     Pair,
     PopValue,
     PutValue,
@@ -52,6 +53,7 @@ from holdfast.storekeys import from_store_key, to_store_key
 from holdfast.tree import Edit, diff
 
 
+@checked
 class StoreSnapshot(SnapshotInfo, frozen=True, kw_only=True, eq=False):
     """A point on a timeline, with what the store held there."""
 
@@ -115,6 +117,7 @@ class StoreSnapshot(SnapshotInfo, frozen=True, kw_only=True, eq=False):
             yield from diff(objects, old.plane(Plane.STORE), new.plane(Plane.STORE))
 
 
+@checked
 class Store(StoreReader):
     """The store at the head of a namespace, to read and to change."""
 
@@ -190,8 +193,8 @@ class Store(StoreReader):
         change_rows(self._handle, Plane.STORE, compute, creates=False)
         return was_there[0]
 
-    @takes(DeleteValues)
-    def delete_many(self, wanted: DeleteValues) -> int:
+    @takes(ManyKeys)
+    def delete_many(self, wanted: ManyKeys) -> int:
         """Deletes many keys, all or none of them; returns how many were there."""
         draft = Draft(delete={to_store_key(namespace, key) for namespace, key in wanted.pairs})
         write(self._handle, draft)

@@ -4,7 +4,7 @@ Method names and answers are those of the in-process store. Values are msgpack i
 is returned is never what was put: the caller may change either.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from itertools import islice
 from types import TracebackType
@@ -23,12 +23,14 @@ from holdfast.entries import decode_entry
 from holdfast.errors import InvalidValue
 from holdfast.fetching import fetched
 from holdfast.model.values import BatchDone, StoreItems, StoreValue
-from holdfast.operations.operation import does
+from holdfast.operations.checks import checked
+from holdfast.operations.operation import does, takes
 from holdfast.operations.store import (
     BatchValues,
     FindMaxKey,
     ListStoreKeys,
     ListStoreNamespaces,
+    ManyKeys,
     Pair,
     to_cursor,
 )
@@ -41,6 +43,7 @@ _EVERYTHING: Final = (b"", b"\xff")
 """From where to where all keys are: UTF-8 never holds the byte FF."""
 
 
+@checked
 class StoreReader(Part):
     """The store at one moment, to read."""
 
@@ -68,19 +71,21 @@ class StoreReader(Part):
                 return default
             return self._made_of(view.objects, wanted, packed_of(view.objects, wanted, data))
 
-    def get_many(self, pairs: Iterable[Pair]) -> list[Any]:
+    @takes(ManyKeys)
+    def get_many(self, wanted: ManyKeys) -> list[Any]:
         """Returns the values in the order asked for; None for what is missing."""
         return self._read(
-            [*pairs], lambda objects, key, _, packed: self._made_of(objects, key, packed)
+            wanted, lambda objects, key, _, packed: self._made_of(objects, key, packed)
         )
 
     def find(self, namespace: str, key: str) -> StoreValue | None:
         """Returns the value for a key, and its tag; None if there is none."""
         return self.find_many([(namespace, key)])[0]
 
-    def find_many(self, pairs: Iterable[Pair]) -> list[StoreValue | None]:
+    @takes(ManyKeys)
+    def find_many(self, wanted: ManyKeys) -> list[StoreValue | None]:
         """Returns values with their tags in the order asked for; None for what is missing."""
-        return self._read([*pairs], self._tagged)
+        return self._read(wanted, self._tagged)
 
     @does(BatchValues)
     def batch(self, wanted: BatchValues) -> BatchDone:
@@ -190,9 +195,9 @@ class StoreReader(Part):
 
     @fetched
     def _read(
-        self, pairs: Sequence[Pair], make: Callable[[Objects, bytes, bytes, bytes], Any]
+        self, asked: ManyKeys, make: Callable[[Objects, bytes, bytes, bytes], Any]
     ) -> list[Any]:
-        wanted = [to_store_key(namespace, key) for namespace, key in pairs]
+        wanted = [to_store_key(namespace, key) for namespace, key in asked.pairs]
         with self.opened() as view:
             found, objects = view.get_many(list(set(wanted))), view.objects
             sizes = {key: decode_entry(data).size for key, data in found.items()}

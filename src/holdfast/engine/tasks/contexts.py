@@ -22,6 +22,7 @@ from typing import Any, Protocol, TypeVar, cast
 
 import msgspec
 
+from holdfast.display import line, quoted
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.tasks.life import TaskLife
 from holdfast.engine.timeline.snapshots import SnapshotLike, resolve
@@ -79,6 +80,9 @@ class Task(msgspec.Struct, eq=False):
     """How the way back went, if there was one."""
     rules: bytes | None = None
     """Of a directory: what `.holdfastignore` said when it began, by which it is judged."""
+
+    def __repr__(self) -> str:
+        return line("Task", self.id, quoted(self.name))
 
 
 class Tasks:

@@ -25,6 +25,7 @@ from holdfast.ids import TenantId
 from holdfast.model.basics import Tenant
 from holdfast.model.keys import Key, KeyUse, NewKey, Scope
 from holdfast.model.traces import OWN, Trace
+from holdfast.operations.checks import checked
 from holdfast.operations.keys import CreateKey, ListKeys, RevokeKey
 from holdfast.operations.operation import does
 
@@ -40,6 +41,7 @@ MAX_SECRET_CHARS: Final = 512
 MAX_NAME_CHARS: Final = 128
 
 
+@checked
 class Keys(Part):
     """The API keys of a tenant."""
 

@@ -36,6 +36,7 @@ from holdfast.model.webhooks import (
     SentDelivery,
     Webhook,
 )
+from holdfast.operations.checks import checked
 from holdfast.operations.operation import does
 from holdfast.operations.webhooks import (
     CreateWebhook,
@@ -79,6 +80,7 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+@checked
 class Webhooks(Part):
     """The webhooks of a tenant."""
 

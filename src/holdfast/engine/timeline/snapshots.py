@@ -108,9 +108,6 @@ def taken(handle: Handle, wanted: TakeSnapshot) -> SnapshotInfo:
 def resolve(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo:
     """Returns a snapshot as it is on the timeline now."""
     name = snapshot.id if isinstance(snapshot, SnapshotInfo) else snapshot
-    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance] - no promise
-        message = f"a snapshot, or the text of an id, is asked for, not {type(name).__name__}"
-        raise TypeError(message)
     return find(handle, name, near=snapshot if isinstance(snapshot, SnapshotInfo) else None)
 
 

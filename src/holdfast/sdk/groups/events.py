@@ -11,7 +11,7 @@ from msgspec import structs
 
 from holdfast.model.events import Event, EventPage
 from holdfast.operations.forms import form_of
-from holdfast.operations.webhooks import EVENTS, ListEvents
+from holdfast.operations.webhooks import EVENTS, LISTED, ListEvents
 from holdfast.sdk.calls import (
     Call,
     F,
@@ -28,7 +28,6 @@ from holdfast.sdk.calls import (
 )
 from holdfast.sdk.reading import as_it_is, texts, whole
 
-PAGE: Final = 200
 PATIENCE_S: Final = 60.0
 """A server says something every 15 seconds: who is silent for so long is gone."""
 
@@ -50,7 +49,7 @@ class Events(Group[F]):
         types: Iterable[str] = (),
         since: datetime | None = None,
         namespace: str | None = None,
-        limit: int = 20,
+        limit: int = LISTED.usual,
     ) -> Steps[list[Event]]:
         """Returns events of some types, or all, newest first: those since an instant."""
         return (yield from self._pages(types, since, namespace, limit).collect())
@@ -116,7 +115,7 @@ class Events(Group[F]):
             asked = asking(wanted, self.above)
             return cast("Call[Page[Event]]", structs.replace(asked, read=_page))
 
-        return Pages(PAGE, ask, limit)
+        return Pages(LISTED.most, ask, limit)
 
 
 def _page(body: bytes) -> Page[Event]:

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.errors import Invalid, NotAFile, PathNotFound
-from holdfast.model.files import FileInfo
+from holdfast.model.files import FileInfo, as_text, to_content
 from holdfast.model.names import PathLike, sent_path, to_b64, to_raw
+from holdfast.operations.checks import check_of
+from holdfast.operations.choices import Tag
 from holdfast.operations.files import (
     BATCH_WEIGHT,
     ChangeMode,
     DeleteFile,
     GlobFiles,
+    Item,
+    Items,
     ListFiles,
     MakeDirectory,
     MakeLink,
@@ -44,7 +48,7 @@ from holdfast.sdk.calls import (
     paging,
     stream,
 )
-from holdfast.sdk.content import Content, Source, Target, encoded
+from holdfast.sdk.content import Content, Source, Target
 from holdfast.sdk.reading import sent, whole
 
 BATCH_FILES: Final = 500
@@ -53,6 +57,8 @@ BATCH_BYTES: Final = 4 << 20
 
 MOST_WEIGHT: Final = BATCH_WEIGHT // 2
 """Above this there may be no room for one more path, whatever its length."""
+
+_check_item: Final = check_of(Item)
 
 LAST_BYTE: Final = 10**18 - 1
 """No file reaches that far, and servers need not read a number that is longer."""
@@ -89,7 +95,7 @@ class FilesReader(Group[F]):
     def read_text(self, path: PathLike, *, encoding: str = "utf-8") -> Steps[str]:
         """Returns a file's content as text, with its line ends as they are."""
         body: bytes = yield self._raw(path)
-        return body.decode(encoding)
+        return as_text(body, encoding)
 
     @stream
     def stream(self, path: PathLike) -> Call[bytes]:
@@ -178,7 +184,7 @@ class Files(FilesReader[F]):
         *,
         mode: int | None = None,
         modified_at: datetime | None = None,
-        expected: str | None = None,
+        expected: Tag | None = None,
         progress: Progress = no_progress,
     ) -> Call[FileInfo]:
         """Creates or replaces a file; the directories above it come about by themselves.
@@ -204,7 +210,7 @@ class Files(FilesReader[F]):
     @flow
     def write_many(
         self,
-        items: Iterable[tuple[PathLike, str | bytes]],
+        items: Items,
         *,
         delete: Sequence[PathLike] = (),
         expected: Iterable[tuple[PathLike, str]] = (),
@@ -219,8 +225,9 @@ class Files(FilesReader[F]):
         if delete or expected:
             return (yield asking(WriteFiles(items, delete=delete, expected=expected)))
         total, size, weight, batch = 0, 0, 0, list[tuple[PathLike, bytes]]()
-        for path, data in items:
-            body = encoded(data) if isinstance(data, str) else data
+        for item in items:
+            _check_item("an item", item)
+            path, body = item[0], to_content(item[1])
             if len(body) >= BATCH_BYTES:
                 # Too large to go with others; what came before it is written before it.
                 if batch:

@@ -4,7 +4,6 @@ Values are what msgpack makes of them, as in every other form of the store; on t
 JSON, which says the same (`model.values`).
 """
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from holdfast.model.basics import Kind, Plane, SnapshotInfo, SnapshotLike, id_of
 from holdfast.model.changes import Restored
 from holdfast.model.values import BatchDone, StoreCount, StoreItems, StoreValue
+from holdfast.operations.checks import checked
 from holdfast.operations.forms import form_of
 from holdfast.operations.operation import takes
 from holdfast.operations.snapshots import RestoreSnapshot, TakeSnapshot
@@ -23,11 +23,11 @@ from holdfast.operations.store import (
     CountValues,
     DeletePrefix,
     DeleteValue,
-    DeleteValues,
     FindMaxKey,
     ListStoreItems,
     ListStoreKeys,
     ListStoreNamespaces,
+    ManyKeys,
     Pair,
     PopValue,
     PutValue,
@@ -87,9 +87,10 @@ class StoreReader(Group[F]):
         return default if found[0] is None else self._value_of(found[0])
 
     @flow
-    def get_many(self, pairs: Iterable[Pair]) -> Steps[list[Any]]:
+    @takes(ManyKeys)
+    def get_many(self, wanted: ManyKeys) -> Steps[list[Any]]:
         """Returns the values in the order asked for; None for what is missing."""
-        found = yield from self._read(list(pairs))
+        found = yield from self._read([*wanted.pairs])
         return [None if each is None else self._value_of(each) for each in found]
 
     @flow
@@ -99,9 +100,10 @@ class StoreReader(Group[F]):
         return found[0]
 
     @flow
-    def find_many(self, pairs: Iterable[Pair]) -> Steps[list[StoreValue | None]]:
+    @takes(ManyKeys)
+    def find_many(self, wanted: ManyKeys) -> Steps[list[StoreValue | None]]:
         """Returns values with their tags in the order asked for; None for what is missing."""
-        return (yield from self._read(list(pairs)))
+        return (yield from self._read([*wanted.pairs]))
 
     batch = method(BatchValues)
 
@@ -309,6 +311,7 @@ class StoreSnapshot(Group[F]):
         return (yield from found)
 
 
+@checked
 class Store(StoreReader[F]):
     """The store at the head of a namespace, to read and to change."""
 
@@ -344,8 +347,8 @@ class Store(StoreReader[F]):
     delete_prefix = method(DeletePrefix)
 
     @flow
-    @takes(DeleteValues)
-    def delete_many(self, wanted: DeleteValues) -> Steps[int]:
+    @takes(ManyKeys)
+    def delete_many(self, wanted: ManyKeys) -> Steps[int]:
         """Deletes many keys, all or none of them; returns how many were there."""
         done: BatchDone = yield asking(BatchValues(delete=wanted.pairs))
         return done.deleted

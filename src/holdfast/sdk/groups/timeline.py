@@ -33,6 +33,7 @@ from holdfast.operations.snapshots import (
     UnpinSnapshot,
 )
 from holdfast.operations.timeline import (
+    PARTS,
     Diff,
     GetChanges,
     GetHistory,
@@ -42,7 +43,7 @@ from holdfast.operations.timeline import (
 )
 from holdfast.sdk.calls import F, Group, P, Pages, Steps, T, asking, method, pages, paging
 
-PAGE: Final = 200
+PAGE: Final = PARTS.most
 
 
 Asked = TypeVar("Asked", bound=Operation[Any])

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.engine.journal.events import LISTED, MAX_LISTED, envelope
+from holdfast.engine.journal.events import envelope
 from holdfast.errors import InvalidValue
 from holdfast.model.events import Event, EventPage
 from holdfast.operations.webhooks import EVENTS, ListEvents, split_types
@@ -41,7 +41,7 @@ def list_(caller: Caller, wanted: ListEvents) -> EventPage:
         namespace=_visible(caller, wanted.namespace),
         types=wanted.types or (),
         since=wanted.since,
-        limit=page_size(wanted.limit, usual=LISTED, most=MAX_LISTED),
+        limit=page_size(wanted),
         cursor=wanted.cursor or None,
     )
     mine = caller.vault.tenant_id

@@ -14,10 +14,8 @@ from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.changes import ChangesPage, Forked, History, MergeResult, TextsPage
 from holdfast.model.names import Name
 from holdfast.model.timelines import FolderCounts, TimelinePage
-from holdfast.operations.choices import MOST_CHANGES, SHOWN
 from holdfast.operations.snapshots import NEWEST, DeleteSnapshot, RestoreSnapshot, ShowSnapshot
 from holdfast.operations.timeline import (
-    PARTS,
     CountFolders,
     ForkNamespace,
     GetChanges,
@@ -38,8 +36,6 @@ from holdfast.server.requests import Caller
 from holdfast.server.routing import Route
 from holdfast.server.stopping import IsGone
 
-TEXTS, MOST_TEXTS = 100, 1000
-
 
 @answers(ShowSnapshot)
 def show(agent: Namespace, asked: ShowSnapshot) -> SnapshotInfo:
@@ -50,7 +46,7 @@ def show(agent: Namespace, asked: ShowSnapshot) -> SnapshotInfo:
 @answers(GetTimeline)
 def timeline(agent: Namespace, asked: GetTimeline, *, caller: Caller) -> TimelinePage:
     """Returns as much of a timeline as can be searched quickly."""
-    most = page_size(asked.limit, usual=PARTS.usual, most=PARTS.most)
+    most = page_size(asked)
     found = agent.comparing.page_of_timeline(replace(asked, limit=most))
     standing = agent.status()
     return TimelinePage(
@@ -76,7 +72,7 @@ def history(agent: Namespace, asked: GetHistory) -> History:
     """Returns as much of a history as can be told quickly."""
     return agent.comparing.page_of_history(
         Name(asked.plane, asked.name, asked.namespace, asked.key, asked.name_b64),
-        limit=page_size(asked.limit, usual=PARTS.usual, most=PARTS.most),
+        limit=page_size(asked),
         before=asked.before,
     )
 
@@ -84,7 +80,7 @@ def history(agent: Namespace, asked: GetHistory) -> History:
 @answers(GetChanges)
 def diff(agent: Namespace, asked: GetChanges) -> ChangesPage:
     """Returns a part of what differs."""
-    most = page_size(asked.limit, usual=SHOWN, most=MOST_CHANGES)
+    most = page_size(asked)
     after = _after(asked.cursor)
     return agent.comparing.page(asked, after=after, most=most, time=COUNT_TIME)
 
@@ -104,7 +100,7 @@ def text_diff(agent: Namespace, asked: GetTextDiff, *, is_gone: IsGone) -> str:
 @answers(GetTextDiffs)
 def text_diffs(agent: Namespace, asked: GetTextDiffs, *, is_gone: IsGone) -> TextsPage:
     """Returns a part of what differs, and how."""
-    most = page_size(asked.limit, usual=TEXTS, most=MOST_TEXTS)
+    most = page_size(asked)
     after = _after(asked.cursor)
     return agent.comparing.page_of_texts(asked, after=after, most=most, is_over=is_gone)
 
@@ -127,7 +123,7 @@ def merge(agent: Namespace, asked: MergeNamespace, *, caller: Caller) -> MergeRe
     """Merges another namespace that the key reaches."""
     source = called(asked.other)
     caller.check_namespace(source)
-    most = page_size(asked.limit, usual=SHOWN, most=MOST_CHANGES)  # Refused before it is done.
+    most = page_size(asked)  # Refused before it is done.
     merged = agent.merge(source, prefer=asked.prefer)
     return MergeResult(snapshot=merged.snapshot, changes=merged.changes.first(most))
 

@@ -14,7 +14,6 @@ from holdfast.engine.store.reader import items_page, size_of
 from holdfast.errors import NotFound, UnsafeArchive
 from holdfast.model.values import StoreCount, StoreItems, StoreValue, from_json
 from holdfast.operations.store import (
-    PARTS,
     AppendValues,
     BatchValues,
     CountValues,
@@ -129,7 +128,7 @@ def items(agent: Namespace, asked: ListStoreItems) -> StoreItems:
         asked.namespace,
         asked.prefix,
         after=None if asked.after is None or where is None else (where, asked.after),
-        most=page_size(asked.limit, usual=PARTS.usual, most=PARTS.most),
+        most=page_size(asked),
         reverse=asked.reverse,
         is_raw=asked.raw,
     )

@@ -28,6 +28,7 @@ DIALECT: Final = Dialect(
         **memories.OPERATIONS,
         **traces.OPERATIONS,
     },
+    is_lenient=True,
 )
 """How they speak at our routes, and where else those are."""
 

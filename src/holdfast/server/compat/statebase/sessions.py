@@ -185,7 +185,7 @@ def _traces(exchange: Exchange) -> list[Any]:
     if exchange.said.get("include_traces") is False:
         return []
     asked = exchange.asked
-    size = page_size(asked.limit, usual=asked.http.paged.usual, most=asked.http.paged.most)
+    size = page_size(asked)
     found: list[TraceInfo] = exchange.agent.traces.list(
         session_id=asked.session_id, limit=size, with_content=True
     )
