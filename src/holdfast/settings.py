@@ -9,9 +9,10 @@ and `SUDO_UID` say whether a command may leave a process behind, `XDG_RUNTIME_DI
 `DISPLAY` and `WAYLAND_DISPLAY` whether a browser can be opened. For clients of a server, those of
 `ClientSettings`; for agents that come over HTTP, `HOLDFAST_MCP_TOKEN`; `HOLDFAST_EXEC` and its like
 say whether commands are run, and how much one may take; for git backups, `HOLDFAST_SECRETS_KEY` and
-`HOLDFAST_GIT_CERTIFICATES`. `HOLDFAST_CACHE`, `HOLDFAST_CACHE_BYTES` and `XDG_CACHE_HOME` say
-where, and how much, of a bucket is kept; what opens it (`AWS_*` and its like) is read by the
-bucket's own client. `GIT_*` variables mean nothing here.
+`HOLDFAST_GIT_CERTIFICATES`; `HOLDFAST_BACKUP_KEY` is what backups are encrypted with.
+`HOLDFAST_CACHE`, `HOLDFAST_CACHE_BYTES` and `XDG_CACHE_HOME` say where, and how much, of a bucket
+is kept; what opens it (`AWS_*` and its like) is read by the bucket's own
+client. `GIT_*` variables mean nothing here.
 
 Everything is a function of the mapping that is passed in, so that a process that stays can
 answer for callers with environments of their own. Imports next to nothing: whoever has to know
@@ -44,6 +45,9 @@ DB_CONNECTIONS, DB_PREPARE = "HOLDFAST_DB_CONNECTIONS", "HOLDFAST_DB_PREPARE"
 
 SECRETS_KEY = "HOLDFAST_SECRETS_KEY"
 """What the secrets of git backups are encrypted with."""
+
+BACKUP_KEY = "HOLDFAST_BACKUP_KEY"
+"""What backups are encrypted with."""
 
 GIT_CERTIFICATES = "HOLDFAST_GIT_CERTIFICATES"
 """A file of the certificates by which git remotes are known over https."""
@@ -450,6 +454,16 @@ def cache_settings(
         caches = os.path.join("Library", "Caches") if platform == "darwin" else ".cache"
         home = os.path.join(expand("~", environ), caches)
     return CacheSettings(os.path.join(home, "holdfast"), most)
+
+
+def backup_key(environ: Mapping[str, str]) -> str | None:
+    """Returns what backups are encrypted with; `ValueError` if the file with it cannot be read."""
+    from holdfast.settingsfile import settle  # noqa: PLC0415 - for those alone who make backups
+
+    settled = settle(environ, secrets=[BACKUP_KEY])
+    if settled.problems:
+        raise ValueError(settled.problems[0])
+    return settled.get(BACKUP_KEY) or None
 
 
 def secrets_key(environ: Mapping[str, str]) -> str | None:
