@@ -34,7 +34,6 @@ from holdfast.errors import (
     InvalidValue,
     StorageReadOnly,
     Unavailable,
-    shorten,
 )
 from holdfast.ids import IdMaker
 from holdfast.model.upkeep import Formats
@@ -204,7 +203,7 @@ def open_place(
     if not place.startswith(BUCKET_SCHEMES):
         if "://" in place:
             raise InvalidValue(
-                f"a backup is in a directory, s3://, gs:// or az://, not {shorten(place)}"
+                f"a backup is in a directory, s3://, gs:// or az://, not {without_password(place)}"
             )
         return open_folder(place, key=key)
     at = None if packs is None else os.fspath(packs)

@@ -66,7 +66,7 @@ QUICK: Final = _Patience(request_s=5, tries_s=4, tries=3)
 PATIENT: Final = _Patience(request_s=30, tries_s=40, tries=6)
 
 
-class Version(TypedDict):
+class Version(TypedDict, total=False):
     """What tells an object from the one that takes its place."""
 
     e_tag: str | None

@@ -33,5 +33,5 @@ def load_cryptography(name: str) -> Any:  # noqa: ANN401 - a module
     try:
         return import_module(f"cryptography.{name}")
     except ModuleNotFoundError as exc:
-        message = "what is encrypted needs `pip install 'holdfast[git]'`, or cryptography itself"
+        message = "what is encrypted needs `pip install 'holdfast[encryption]'`"
         raise Incompatible(message) from exc
