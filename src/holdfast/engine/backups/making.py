@@ -19,7 +19,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Final
 
 import msgspec
@@ -66,7 +65,8 @@ def back_up(context: Context, place: Place, *, progress: Progress = no_progress)
     made; `PathExists` if the place holds something else; `BackupLocked` if what is there has
     another key, or none; `Damaged` if the vault is, which leaves the backup before as it was.
     """
-    with place.locked():
+    with place.locked(), retiring.keeping(context) as lease:
+        # Behind the lock: what another backup has changed there meanwhile is seen.
         there = _check_place(context, place)
         before = there.manifest
         if loss := context.catalog.find_loss():
@@ -75,17 +75,16 @@ def back_up(context: Context, place: Place, *, progress: Progress = no_progress)
         if faults := find_index_faults(context):
             # They are copied as they are, and nothing would be found in the copy either.
             raise _damaged(faults)
-        with retiring.keeping(context) as lease:
-            making = _Making(context, place, there, progress)
-            manifest = making.run()
-            _check_over(before, making.lost, place)
-            # Who has taken the lock over may have made one of their own here.
-            lease.check()
-            place.publish(MANIFEST_NAME, manifest.encode(), over=there.data)
-            # What came since is somebody else's, where nobody can be kept out.
-            left = {*(there.sizes if place.is_remote else place.sizes()), *making.paths}
-            for path in left - manifest.paths:
-                place.remove(path)
+        making = _Making(context, place, there, progress)
+        manifest = making.run()
+        _check_over(before, making.lost, place)
+        # Who has taken the lock over may have made one of their own here.
+        lease.check()
+        place.publish(MANIFEST_NAME, manifest.encode(), over=there.data)
+        # What came since is somebody else's, where nobody can be kept out.
+        left = {*(there.sizes if place.is_remote else place.sizes()), *making.paths}
+        for path in left - manifest.paths:
+            place.remove(path)
     return BackedUp(
         path=place.name,
         made_at=manifest.made_at,
@@ -265,6 +264,8 @@ class _Making:
     @contextmanager
     def _rows_file(self) -> Generator[Path]:
         """Lends a file for the rows: where they shall be, or where they are sent from."""
+        from tempfile import TemporaryDirectory  # noqa: PLC0415 - by who makes backups
+
         with ExitStack() as stack:
             folder = self._place.folder
             if folder is None or self._place.is_sealed:

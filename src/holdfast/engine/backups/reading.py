@@ -8,7 +8,6 @@ nothing is fetched twice, and none of it is a vault before all was.
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from blake3 import blake3
 
@@ -101,6 +100,8 @@ class Backup:
         if self._place.folder is not None and not self._place.is_sealed:
             yield self._place.folder / self.manifest.catalog.file
             return
+        from tempfile import TemporaryDirectory  # noqa: PLC0415 - by who brings backups back
+
         with TemporaryDirectory(prefix="holdfast-rows-") as folder:
             self.copy_rows(Path(folder) / "rows")
             yield Path(folder) / "rows"

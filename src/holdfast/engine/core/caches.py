@@ -9,7 +9,6 @@ import os
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
-from tempfile import TemporaryFile
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
@@ -71,6 +70,8 @@ class FileCache(ByteCache[K, bytes]):
     """
 
     def __init__(self, max_bytes: int) -> None:
+        from tempfile import TemporaryFile  # noqa: PLC0415 - for those alone who have a bucket
+
         super().__init__(max_bytes)
         self._places = dict[K, tuple[int, int]]()
         try:

@@ -12,7 +12,6 @@ there are as many looks as the deepest map has levels; and kept in a file of thi
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -408,6 +407,9 @@ def _bring(context: Context, places: Sequence[Located]) -> int:
             return bring_block(context, place)
         except Damaged:
             return 0  # Said of it where it is needed.
+
+    # Loaded by who has a bucket.
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see above
 
     with ThreadPoolExecutor(min(_AT_ONCE, len(places))) as pool:
         return sum(pool.map(bring, places))
