@@ -169,6 +169,8 @@ def folded_apart(handle: Handle) -> Generator[Folded]:
         def look() -> Folded:
             with context.catalog.read() as transaction:
                 folded = fold(transaction, handle, handle.get_head(transaction), stage)
+                at = folded.at()
+                folded = replace(folded, at=lambda: at)
                 return folded if handle.shows is None else _shown(handle.shows, folded)
 
         folded = anew(look, again=stage.begin_again)
