@@ -14,7 +14,7 @@ from typing import Final
 import obstore
 
 from holdfast.blobs.bucket import key_of
-from holdfast.blobs.buckets import Address, Beyond, Bucket, Version, count
+from holdfast.blobs.buckets import Address, Beyond, Bucket, Version, count, version_of
 from holdfast.blobs.places import Pieces
 from holdfast.errors import BackupDamaged, Busy, PackMissing, PathExists
 
@@ -146,10 +146,10 @@ class BucketPlace:
         except PackMissing:
             return None
         except Beyond:
-            return b"", Version(e_tag=None, version=None), 0
+            return b"", Version(), 0
         count("get", read=len(data))
-        now = Version(e_tag=meta["e_tag"], version=meta["version"])
-        if version is not None and now["e_tag"] != version["e_tag"]:
+        now = version_of(meta["e_tag"], meta["version"])
+        if version is not None and now != version:
             raise BackupDamaged(path, reason="it became another one while it was read")
         return data, now, meta["size"]
 

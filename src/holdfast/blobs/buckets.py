@@ -69,8 +69,18 @@ PATIENT: Final = _Patience(request_s=30, tries_s=40, tries=6)
 class Version(TypedDict, total=False):
     """What tells an object from the one that takes its place."""
 
-    e_tag: str | None
-    version: str | None
+    e_tag: str
+    version: str
+
+
+def version_of(e_tag: str | None, version: str | None) -> Version:
+    """Returns what a server has said of a version: some say one thing, some both."""
+    said = Version()
+    if e_tag is not None:
+        said["e_tag"] = e_tag
+    if version is not None:
+        said["version"] = version
+    return said
 
 
 Mode = Literal["create", "overwrite"] | Version
@@ -190,7 +200,9 @@ class Bucket:
 
         Tries again where nobody can know whether it is there; raises `taken` where another is.
         """
-        mode: Mode = ("create" if over is None else over) if self.is_conditional else "overwrite"
+        mode: Mode = "create" if over is None else over or "overwrite"
+        if not self.is_conditional:
+            mode = "overwrite"
         until, pause = time.monotonic() + _PUT_PATIENCE_S, _PUT_PAUSE_S
         for tries_left in reversed(range(_PUT_TRIES)):
             count("put", written=len(data))
