@@ -14,8 +14,8 @@ from random import Random
 import pytest
 
 import holdfast
-from holdfast.blobs.bucketplace import open_place
-from holdfast.blobs.places import read_whole
+from holdfast.blobs.bucketplace import BucketPlace, open_place
+from holdfast.blobs.places import Pieces, read_whole
 from holdfast.engine.backups.folders import FolderPlace
 from holdfast.engine.backups.reading import Backup
 from holdfast.engine.backups.sealing import HEADER_BYTES, SEGMENT_BYTES, SealedPlace
@@ -118,8 +118,16 @@ def test_a_vault_in_a_database_whose_packs_are_in_the_same_bucket(
     bucket_url: str,
     bucket: Callable[[str], str],
     key: str | None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     del bucket_url
+    sent, write = list[str](), BucketPlace.write
+
+    def noted(self: BucketPlace, path: str, pieces: Pieces, /, *, size: int) -> None:
+        sent.append(path)
+        write(self, path, pieces, size=size)
+
+    monkeypatch.setattr(BucketPlace, "write", noted)
     live, new = (postgres.dsn(postgres.create_database()) for _ in range(2))
     packs, again = bucket("packs"), bucket("again")
     with holdfast.open(live, objects=packs, limits=LIMITS) as vault:
@@ -129,6 +137,9 @@ def test_a_vault_in_a_database_whose_packs_are_in_the_same_bucket(
                 vault.backup(inside, key=key)
         done = vault.backup(bucket("packs-backup"), key=key)
         assert done.is_beside
+        # Copied inside of the bucket, unless it is to be encrypted on the way.
+        assert sum(".pack" in path for path in sent) == (done.packs_copied if key else 0)
+        assert done.packs_copied > 3
         assert vault.backup(bucket("packs-backup"), key=key).packs_copied == 0
     holdfast.reinstate(bucket("packs-backup"), new, objects=again, key=key)
     check_same(new, again)
