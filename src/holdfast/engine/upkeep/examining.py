@@ -48,8 +48,9 @@ from holdfast.packs import check_pack, parse_index
 from holdfast.progress import Progress, no_progress
 from holdfast.tree import Node
 
-ROOM_BYTES: Final = 1 << 30
-"""What is kept of maps on this machine while they are followed: ten million entries or so."""
+ROOM_BYTES: Final = 256 << 20
+"""What is kept of maps on this machine while they are followed: some million entries. A temporary
+directory may be in memory."""
 
 _AT_ONCE: Final = 8
 """Blocks of a bucket that are asked for together."""
