@@ -46,9 +46,6 @@ DB_CONNECTIONS, DB_PREPARE = "HOLDFAST_DB_CONNECTIONS", "HOLDFAST_DB_PREPARE"
 SECRETS_KEY = "HOLDFAST_SECRETS_KEY"
 """What the secrets of git backups are encrypted with."""
 
-BACKUP_KEY = "HOLDFAST_BACKUP_KEY"
-"""What backups are encrypted with."""
-
 GIT_CERTIFICATES = "HOLDFAST_GIT_CERTIFICATES"
 """A file of the certificates by which git remotes are known over https."""
 
@@ -454,16 +451,6 @@ def cache_settings(
         caches = os.path.join("Library", "Caches") if platform == "darwin" else ".cache"
         home = os.path.join(expand("~", environ), caches)
     return CacheSettings(os.path.join(home, "holdfast"), most)
-
-
-def backup_key(environ: Mapping[str, str]) -> str | None:
-    """Returns what backups are encrypted with; `ValueError` if the file with it cannot be read."""
-    from holdfast.settingsfile import settle  # noqa: PLC0415 - for those alone who make backups
-
-    settled = settle(environ, secrets=[BACKUP_KEY])
-    if settled.problems:
-        raise ValueError(settled.problems[0])
-    return settled.get(BACKUP_KEY) or None
 
 
 def secrets_key(environ: Mapping[str, str]) -> str | None:

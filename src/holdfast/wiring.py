@@ -40,7 +40,6 @@ from holdfast.model.upkeep import Formats
 from holdfast.settings import (
     DatabaseSettings,
     ExecSettings,
-    backup_key,
     cache_settings,
     database_settings,
     exec_settings,
@@ -49,6 +48,7 @@ from holdfast.settings import (
     process_environ,
     without_password,
 )
+from holdfast.settingsfile import backup_key
 
 T = TypeVar("T")
 

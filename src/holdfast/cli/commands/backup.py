@@ -9,7 +9,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
 from holdfast.cli.views import path_view
 from holdfast.escaping import escaped
-from holdfast.settings import backup_key
+from holdfast.settingsfile import backup_key
 from holdfast.wiring import said
 
 EXAMPLES = """\

@@ -7,7 +7,7 @@ from holdfast.cli import words
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
 from holdfast.escaping import escaped
-from holdfast.settings import backup_key
+from holdfast.settingsfile import backup_key
 from holdfast.wiring import said
 
 EXAMPLES = """\

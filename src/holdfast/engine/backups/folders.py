@@ -50,7 +50,7 @@ class FolderPlace:
         """Copies nothing: what was read is at hand."""
         return False
 
-    def publish(self, path: str, data: bytes, /, *, over: bytes | None) -> None:  # noqa: ARG002 - locked
+    def publish(self, path: str, data: bytes, /, *, over: bytes | None) -> None:  # noqa: ARG002 - it is locked
         """Puts the manifest in the place of the one before: nobody else is there."""
         files.put(self.folder / path, [data])
 
