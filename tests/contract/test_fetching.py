@@ -120,6 +120,26 @@ def test_no_bucket_is_asked_while_a_transaction_is_open(bucket: Bucket) -> None:
     assert bucket.vault.verify().faults == []
 
 
+def test_what_is_lost_or_damaged_in_a_bucket_is_named_with_who_needs_it(bucket: Bucket) -> None:
+    names = [name for name, _ in bucket.stored.iter_names()]
+    for name in names:
+        data = bucket.stored.get(name)
+        bucket.stored.delete(name)
+        bucket.cold()
+        assert name in {each.what for each in bucket.vault.verify().faults}
+        bucket.stored.put(name, data[:40] + bytes([data[40] ^ 1]) + data[41:])
+        bucket.cold()
+        found = bucket.vault.verify()
+        assert name in {each.what for each in found.faults}
+        assert any(each.snapshots for each in found.faults)
+        with pytest.raises(Damaged, match="not backed up"):
+            bucket.vault.backup(bucket.folder / "backup")
+        bucket.stored.delete(name)
+        bucket.stored.put(name, data)
+    assert bucket.vault.verify().ok
+    assert not (bucket.folder / "backup" / "backup.json").exists()
+
+
 class FarFolder(FolderPlace):
     """A place for backups that is asked as a bucket is."""
 

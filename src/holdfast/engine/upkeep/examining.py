@@ -12,7 +12,7 @@ there are as many looks as the deepest map has levels; and kept in a file of thi
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final, Self
@@ -118,12 +118,14 @@ class Examination:
         proven: Proven = {}
         total, roots = 0, 0
         self.packs = ()
+        if self._reads_apart and can_wait():
+            # Before anything that takes long: it is looked at once, when all is at hand.
+            self._check_at_hand(transaction)
         try:
             damaged = transaction.iter_damaged_rows(self._tenant_id)
             faults += [Fault(each.what, str(each.error)) for each in damaged]
             packs = transaction.iter_packs(self._tenant_id)
             self.packs = [pack for pack in packs if pack.is_stored]
-            self._check_at_hand()
             for at, pack in enumerate(self.packs):
                 self._progress("packs", at, len(self.packs))
                 read = self._read.get(pack.name) or self._read_pack(pack, transaction)
@@ -139,13 +141,15 @@ class Examination:
         objects = sum(len(placements) for placements in proven.values())
         return Verified(len(self.packs), objects, total, roots, faults)
 
-    def _check_at_hand(self) -> None:
-        """Raises `Away` if packs have yet to be read, and are read between transactions."""
-        if not self._reads_apart or not can_wait():
-            return
-        unread = [p for p in self.packs if not p.is_inline and p.name not in self._read]
-        if unread:
-            raise Away(partial(self._read_packs, unread))
+    def _check_at_hand(self, transaction: Transaction) -> None:
+        """Raises `Away` if packs, or parts of maps, have yet to be read between transactions."""
+        with suppress(Damaged):  # Which is said of it where it is looked at.
+            packs = [p for p in transaction.iter_packs(self._tenant_id) if p.is_stored]
+            unread = [p for p in packs if not p.is_inline and p.name not in self._read]
+            if unread:
+                raise Away(partial(self._read_packs, unread))
+            if self._context.blobs.is_remote:
+                _Walk(self._context, transaction, self._tenant_id, [], None).follow()
 
     def _read_packs(self, packs: Sequence[PackRow]) -> int:
         """Reads packs with no transaction open; returns 1: nothing of them is kept here."""
@@ -243,8 +247,9 @@ class _Walk:
         transaction: Transaction,
         tenant_id: TenantId,
         faults: list[Fault],
-        proven: Proven,
+        proven: Proven | None,
     ) -> None:
+        """Begins; with nothing `proven` it is only seen what there is to be read."""
         self._proven = proven
         self._transaction = transaction
         self._tenant_id = tenant_id
@@ -258,6 +263,15 @@ class _Walk:
         """Blocks of a bucket that have to be fetched before there is more to be seen."""
 
     def run(self, progress: Progress) -> int:
+        """Walks all roots and rows; returns how many roots there are."""
+        roots = self.follow(progress)
+        # These read what is at hand by now, or end with `Away` themselves.
+        self._rows("sessions", find_faults)
+        self._rows("memories", find_memory_faults)
+        self._rows("journal", find_journal_faults)
+        return roots
+
+    def follow(self, progress: Progress = no_progress) -> int:
         """Walks all roots and pending rows; returns how many roots there are.
 
         Raises `Away` with all that has to be fetched, if the walk can be begun anew.
@@ -273,10 +287,6 @@ class _Walk:
         self._tasks()
         if self._away:
             raise Away(partial(_bring, self._context, [*self._away.values()]))
-        # These read what is at hand by now, or end with `Away` themselves.
-        self._rows("sessions", find_faults)
-        self._rows("memories", find_memory_faults)
-        self._rows("journal", find_journal_faults)
         return len(roots)
 
     def _root(self, root_id: ObjectId, where: str) -> None:
@@ -386,6 +396,8 @@ class _Walk:
             needed = [i for i in list_refs(self._objects, blob) if i not in self._chunks_seen]
         except BlocksAway as exc:
             self._note(exc)
+            return
+        if self._proven is None:
             return
         located = self._transaction.locate(self._tenant_id, needed)
         for object_id in needed:
