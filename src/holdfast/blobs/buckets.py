@@ -69,8 +69,8 @@ PATIENT: Final = _Patience(request_s=30, tries_s=40, tries=6)
 class Version(TypedDict, total=False):
     """What tells an object from the one that takes its place."""
 
-    e_tag: str
-    version: str
+    e_tag: str | None
+    version: str | None
 
 
 def version_of(e_tag: str | None, version: str | None) -> Version:
