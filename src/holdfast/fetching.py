@@ -42,9 +42,9 @@ class _Work:
 
     __slots__ = ("around", "left", "rewrites", "room")
 
-    def __init__(self, around: "_Work | None", *, rewrites: bool) -> None:
+    def __init__(self, around: "_Work | None", *, rewrites: bool, room: int) -> None:
         self.around, self.rewrites = around, rewrites
-        self.left, self.room = ROUNDS, ROOM_BYTES
+        self.left, self.room = ROUNDS, room
 
 
 _WORK: Final[ContextVar[_Work | None]] = ContextVar("work", default=None)
@@ -77,14 +77,15 @@ def anew(
     *,
     rewrites: bool = False,
     again: Callable[[], None] | None = None,
+    room_bytes: int = ROOM_BYTES,
 ) -> T:
     """Does something, and does it anew whenever something had to be fetched for it.
 
     What it `rewrites` is undone where it ends with an error, until it is `done`; `again` is called
-    before each time but the first.
+    before each time but the first. `room_bytes` is how much of what was fetched is kept.
     """
     around = _WORK.get()
-    work = _Work(around, rewrites=rewrites)
+    work = _Work(around, rewrites=rewrites, room=room_bytes)
     token = _WORK.set(work)
     try:
         while True:

@@ -1,7 +1,7 @@
 """Makes a vault of a backup: in an empty place, proven before it has its name.
 
-1. Every file of the backup is checked against its manifest. What is incomplete or altered is
-   refused, with nothing written.
+1. Every file of the backup is checked against its manifest: of one in a bucket that it is there,
+   and its bytes on their way. What is incomplete or altered is refused.
 2. Packs and rows are put beside the place they are meant for. A database gets its rows when the
    packs are in their place, in one transaction.
 3. Every object is hashed, and every head and snapshot of every tenant followed to its last chunk.
@@ -39,6 +39,7 @@ from holdfast.wiring import (
     begin_store,
     load_postgres,
     open_blobs,
+    open_place,
     open_vault,
     store_of_database,
 )
@@ -57,22 +58,26 @@ def reinstate(
     *,
     objects: str | os.PathLike[str] | None = None,
     erased: Sequence[str | os.PathLike[str]] = (),
+    key: str | None = None,
     progress: Progress = no_progress,
 ) -> Reinstated:
     """Makes a vault of a backup, in a directory or database that holds nothing yet.
 
+    The backup is in a directory, or a bucket (`s3://BUCKET/PREFIX`, `gs://…`, `az://…`). If it is
+    encrypted, its key is this one, or the environment's (`HOLDFAST_BACKUP_KEY`).
     `erased` are certificates of erasures: what they name is erased from the new vault, too,
     before it is where it was asked for.
 
-    Raises `BackupDamaged` for a backup that is incomplete or altered, `PathExists` for a place
-    that is not empty, `Incompatible` for rows of another kind of database.
+    Raises `BackupDamaged` for a backup that is incomplete or altered, `BackupLocked` without its
+    key, `PathExists` for a place that is not empty, `Incompatible` for rows of another kind of
+    database.
     """
     text = os.fspath(location)
     is_database = text.startswith(POSTGRES_SCHEMES)
     if is_database and objects is None:
         raise InvalidValue("a vault in a database needs objects=, a place for its packs")
     certificates = {os.fspath(each): _read_certificate(Path(each).expanduser()) for each in erased}
-    source = Backup(Path(backup).expanduser())
+    source = Backup(open_place(os.fspath(backup), key=key))
     kind = "postgres" if is_database else "sqlite"
     if source.manifest.catalog.kind != kind:
         message = f"the backup is of a vault in {source.manifest.catalog.kind}, not in {kind}"
@@ -114,8 +119,8 @@ def _make_in_folder(
             packs, publish_packs = stack.enter_context(_prepared_packs(objects))
         _put_packs(source, packs, progress)
         for file, data in source.beside():
-            files.put(folder / file.path, data)
-        files.copy(source.catalog, folder / CATALOG_NAME)
+            files.put(folder / file.path, [data])
+        source.copy_rows(folder / CATALOG_NAME)
         begin_store(folder, packs, vault=source.manifest.vault, is_apart=objects is not None)
         with open_vault(folder, objects=objects and packs) as vault:
             # The file is a copy, indexes and all: what is read from here on is found by new ones.
@@ -137,13 +142,17 @@ def _make_in_database(
 ) -> Reinstated:
     postgres = load_postgres()
     assert objects is not None  # noqa: S101 - checked above
-    with _prepared_packs(objects) as (packs, publish), ExitStack() as on_failure:
+    with (
+        source.rows() as rows,
+        _prepared_packs(objects) as (packs, publish),
+        ExitStack() as on_failure,
+    ):
         _put_packs(source, packs, progress)
         # Bytes first, name last: rows without their packs would be damage.
         publish()
         migrations = source.manifest.catalog.migrations
         store = store_of_database(objects, vault=source.manifest.vault)
-        postgres.load_catalog(location, str(source.catalog), migrations=migrations, store=store)
+        postgres.load_catalog(location, str(rows), migrations=migrations, store=store)
         on_failure.callback(postgres.drop_catalog, location)
         with open_vault(location, objects=objects) as vault:
             outcomes = _erase_again(vault, erased)

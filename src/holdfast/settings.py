@@ -9,9 +9,10 @@ and `SUDO_UID` say whether a command may leave a process behind, `XDG_RUNTIME_DI
 `DISPLAY` and `WAYLAND_DISPLAY` whether a browser can be opened. For clients of a server, those of
 `ClientSettings`; for agents that come over HTTP, `HOLDFAST_MCP_TOKEN`; `HOLDFAST_EXEC` and its like
 say whether commands are run, and how much one may take; for git backups, `HOLDFAST_SECRETS_KEY` and
-`HOLDFAST_GIT_CERTIFICATES`. `HOLDFAST_CACHE`, `HOLDFAST_CACHE_BYTES` and `XDG_CACHE_HOME` say
-where, and how much, of a bucket is kept; what opens it (`AWS_*` and its like) is read by the
-bucket's own client. `GIT_*` variables mean nothing here.
+`HOLDFAST_GIT_CERTIFICATES`; `HOLDFAST_BACKUP_KEY` is what backups are encrypted with.
+`HOLDFAST_CACHE`, `HOLDFAST_CACHE_BYTES` and `XDG_CACHE_HOME` say where, and how much, of a bucket
+is kept; what opens it (`AWS_*` and its like) is read by the bucket's own
+client. `GIT_*` variables mean nothing here.
 
 Everything is a function of the mapping that is passed in, so that a process that stays can
 answer for callers with environments of their own. Imports next to nothing: whoever has to know

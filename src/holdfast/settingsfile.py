@@ -17,11 +17,15 @@ from typing import Any, Final, cast
 
 CONFIG: Final = "HOLDFAST_CONFIG"
 
+BACKUP_KEY: Final = "HOLDFAST_BACKUP_KEY"
+"""What backups are encrypted with."""
+
 SECRETS: Final = (
     "HOLDFAST_DATABASE_URL",
     "HOLDFAST_ADMIN_KEY",
     "HOLDFAST_API_KEY",
     "HOLDFAST_SECRETS_KEY",
+    BACKUP_KEY,
     "HOLDFAST_MCP_TOKEN",
     "PGPASSWORD",
     "AWS_ACCESS_KEY_ID",
@@ -78,6 +82,14 @@ def settle(environ: Mapping[str, str], *, secrets: Iterable[str] | None = None) 
             except ValueError as exc:
                 settled.problems.append(f"{name}{_OF_A_FILE}: {exc}")
     return settled
+
+
+def backup_key(environ: Mapping[str, str]) -> str | None:
+    """Returns what backups are encrypted with; `ValueError` if the file with it cannot be read."""
+    settled = settle(environ, secrets=[BACKUP_KEY])
+    if settled.problems:
+        raise ValueError(settled.problems[0])
+    return settled.get(BACKUP_KEY) or None
 
 
 def adopt(environ: Settled) -> None:

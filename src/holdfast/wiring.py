@@ -5,18 +5,22 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeVar
 
 from holdfast.blobs.disk import DiskBlobStore
+from holdfast.blobs.places import Place
 from holdfast.blobs.port import BUCKET_SCHEMES, BlobStore
 from holdfast.blobs.scattered import iter_scattered
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.sqlite import SqliteCatalog, find_applied
 from holdfast.catalog.sqlite_packs import iter_inline_packs
 from holdfast.catalog.tables import missing_migrations, needed_format, newest_format
+from holdfast.engine.backups.folders import open_folder
+from holdfast.engine.backups.sealing import SealedPlace
 from holdfast.engine.core.context import Clock, Context, system_clock
 from holdfast.engine.core.embedding import Embedder, EmbedFunction
 from holdfast.engine.core.limits import Limits
@@ -44,6 +48,7 @@ from holdfast.settings import (
     process_environ,
     without_password,
 )
+from holdfast.settingsfile import backup_key
 
 T = TypeVar("T")
 
@@ -118,6 +123,7 @@ def open_vault(
         hands_texts=hands_texts,
         unify=unify,
         salvage=find_packs,
+        open_place=partial(open_place, packs=objects),
         commands=_commands(told, folders),
         secrets_key=secrets_key,
         private_remotes=private_remotes,
@@ -176,12 +182,7 @@ def open_blobs(place: str | os.PathLike[str]) -> tuple[BlobStore, tuple[Path, ..
     if not os.fspath(place).startswith(BUCKET_SCHEMES):
         folder = _to_folder(place)
         return DiskBlobStore(folder), (folder,)
-    try:
-        # Needed by those alone who have a bucket: `pip install holdfast[s3]`.
-        bucket = import_module("holdfast.blobs.bucket")
-    except ModuleNotFoundError as exc:
-        raise Incompatible("a bucket needs `pip install 'holdfast[s3]'`") from exc
-    blobs = bucket.open_bucket(os.fspath(place))
+    blobs = _load_bucket("bucket").open_bucket(os.fspath(place))
     cache = said(cache_settings)
     if cache is None:
         return blobs, ()
@@ -189,6 +190,35 @@ def open_blobs(place: str | os.PathLike[str]) -> tuple[BlobStore, tuple[Path, ..
 
     # What is kept of a vault is never captured into one.
     return CachedBlobStore(blobs, cache.folder, max_bytes=cache.max_bytes), (Path(cache.folder),)
+
+
+def open_place(
+    place: str, /, *, key: str | None = None, packs: str | os.PathLike[str] | None = None
+) -> Place:
+    """Returns where a backup is or shall be: a directory or a bucket, encrypted if there is a key.
+
+    The key is this one, or the environment's. `packs` is where those of the vault are.
+    """
+    key = key or said(backup_key)
+    if not place.startswith(BUCKET_SCHEMES):
+        if "://" in place:
+            raise InvalidValue(
+                f"a backup is in a directory, s3://, gs:// or az://, not {without_password(place)}"
+            )
+        return open_folder(place, key=key)
+    at = None if packs is None else os.fspath(packs)
+    beside = at if at is not None and at.startswith(BUCKET_SCHEMES) else None
+    opened = _load_bucket("bucketplace").open_place(place, packs=beside)
+    return opened if key is None else SealedPlace(opened, key)
+
+
+def _load_bucket(name: str) -> ModuleType:
+    """Returns a module that speaks to buckets; raises `Incompatible` if that is not installed."""
+    try:
+        # Needed by those alone who have a bucket: `pip install holdfast[s3]`.
+        return import_module(f"holdfast.blobs.{name}")
+    except ModuleNotFoundError as exc:
+        raise Incompatible("a bucket needs `pip install 'holdfast[s3]'`") from exc
 
 
 def said(read: Callable[[Mapping[str, str]], T], environ: Mapping[str, str] | None = None) -> T:

@@ -11,6 +11,7 @@ from obstore.store import MemoryStore
 
 from holdfast.blobs import BlobStore
 from holdfast.blobs.bucket import BucketBlobStore, open_bucket
+from holdfast.blobs.buckets import Bucket
 from holdfast.blobs.cached import CachedBlobStore
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.blobs.memory import MemoryBlobStore
@@ -19,9 +20,9 @@ from holdfast.errors import InvalidName, InvalidValue, PackDamaged, PackMissing,
 STORES: dict[str, Callable[[Path, pytest.FixtureRequest], BlobStore]] = {
     "memory": lambda _path, _request: MemoryBlobStore(),
     "disk": lambda path, _request: DiskBlobStore(path / "made" / "on the way"),
-    "bucket": lambda _path, _request: BucketBlobStore(MemoryStore()),
+    "bucket": lambda _path, _request: BucketBlobStore(Bucket(MemoryStore())),
     "cached": lambda path, _request: CachedBlobStore(
-        BucketBlobStore(MemoryStore()), path / "cache", max_bytes=1 << 30
+        BucketBlobStore(Bucket(MemoryStore())), path / "cache", max_bytes=1 << 30
     ),
     "seaweedfs": lambda _path, request: open_bucket(request.getfixturevalue("bucket_url")),
     "moto": lambda _path, request: open_bucket(request.getfixturevalue("moto_url")),

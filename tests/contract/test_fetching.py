@@ -5,13 +5,17 @@ begins: so whatever it needs, it has to ask for.
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from datetime import timedelta
+from io import BytesIO
+from pathlib import Path
 
 import pytest
 
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.catalog.port import Catalog
+from holdfast.engine.backups.folders import FolderPlace
+from holdfast.engine.backups.making import back_up
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.namespace import Namespace
@@ -27,7 +31,8 @@ BLOCK = b"hello" * 1000
 class Bucket:
     """A vault whose packs are all in a bucket, and what is asked of that."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, folder: Path) -> None:
+        self.folder = folder
         self.watched, self.stored, self.clock = Watched(), MemoryBlobStore(), Watch()
         self.context = Context.of(
             self.watched.catalog(catalog),
@@ -49,8 +54,8 @@ class Bucket:
 
 
 @pytest.fixture
-def bucket(catalog: Catalog) -> Bucket:
-    return Bucket(catalog)
+def bucket(catalog: Catalog, tmp_path: Path) -> Bucket:
+    return Bucket(catalog, tmp_path)
 
 
 def talk(alice: Namespace) -> None:
@@ -71,6 +76,13 @@ READS: dict[str, Act] = {
     "text diff": lambda bucket: bucket.alice.text_diff("data/1.bin", "@-1", "@"),
     "dry run": lambda bucket: bucket.alice.restore("@-1", dry_run=True),
     "state": lambda bucket: bucket.alice.sessions.get_state("s"),
+    "grep": lambda bucket: bucket.alice.files.grep("hello"),
+    "export": lambda bucket: bucket.alice.export(BytesIO()),
+    "export of a snapshot": lambda bucket: bucket.alice.export(BytesIO(), snapshot="@-1"),
+    "export of files": lambda bucket: bucket.alice.export_files(BytesIO()),
+    "verify": lambda bucket: bucket.vault.verify(),
+    "backup": lambda bucket: bucket.vault.backup(bucket.folder / "backup"),
+    "a second backup": lambda bucket: bucket.vault.backup(bucket.folder / "backup"),
 }
 WRITES: dict[str, Act] = {
     "write": lambda bucket: bucket.alice.files.write("data/new.bin", os.urandom(900)),
@@ -106,6 +118,71 @@ def test_no_bucket_is_asked_while_a_transaction_is_open(bucket: Bucket) -> None:
     assert inside == {}
     assert {*READS, *WRITES} - asked == set()
     assert bucket.vault.verify().faults == []
+
+
+def test_what_is_lost_or_damaged_in_a_bucket_is_named_with_who_needs_it(bucket: Bucket) -> None:
+    names = [name for name, _ in bucket.stored.iter_names()]
+    for name in names:
+        data = bucket.stored.get(name)
+        bucket.stored.delete(name)
+        bucket.cold()
+        assert name in {each.what for each in bucket.vault.verify().faults}
+        bucket.stored.put(name, data[:40] + bytes([data[40] ^ 1]) + data[41:])
+        bucket.cold()
+        found = bucket.vault.verify()
+        assert name in {each.what for each in found.faults}
+        assert any(each.snapshots for each in found.faults)
+        with pytest.raises(Damaged, match="not backed up"):
+            bucket.vault.backup(bucket.folder / "backup")
+        bucket.stored.delete(name)
+        bucket.stored.put(name, data)
+    assert bucket.vault.verify().ok
+    assert not (bucket.folder / "backup" / "backup.json").exists()
+
+
+class FarFolder(FolderPlace):
+    """A place for backups that is asked as a bucket is."""
+
+    is_remote = True
+
+    def __init__(self, folder: Path, watched: Watched) -> None:
+        super().__init__(folder)
+        self._note = watched.note
+
+    def sizes(self) -> dict[str, int]:
+        self._note("sizes")
+        return super().sizes()
+
+    def read(self, path: str, /) -> Iterator[bytes] | None:
+        self._note("read")
+        return super().read(path)
+
+    def write(self, path: str, pieces: Iterable[bytes], /, *, size: int) -> None:
+        self._note("write")
+        super().write(path, pieces, size=size)
+
+    def publish(self, path: str, data: bytes, /, *, over: bytes | None) -> None:
+        self._note("publish")
+        super().publish(path, data, over=over)
+
+
+def test_a_backup_is_sent_to_a_bucket_while_no_transaction_is_open(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    watched = Watched()
+    context = Context.of(
+        watched.catalog(catalog),
+        MemoryBlobStore(),
+        limits=Limits(inline_bytes=0, free_floor_bytes=0),
+    )
+    vault = Holdfast(context)
+    for name in ("alice", "bob"):
+        vault.tenant(name).namespace("a").files.write("x", os.urandom(3000))
+        vault.tenant(name).namespace("a").snapshot("one")
+    done = back_up(vault._context, FarFolder(tmp_path / "backup", watched))
+    assert done.packs_copied == watched.asked.count("write") > 2
+    assert "publish" in watched.asked
+    assert watched.inside == []
 
 
 def test_what_is_large_is_put_once_however_much_has_to_be_fetched(bucket: Bucket) -> None:

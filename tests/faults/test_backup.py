@@ -29,11 +29,13 @@ from holdfast.catalog.postgres import PostgresCatalog, check_no_catalog, drop_ca
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.backups import making
+from holdfast.engine.backups.folders import FolderPlace
 from holdfast.engine.backups.manifest import decode_manifest, hash_of
 from holdfast.engine.backups.reading import Backup
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.objects import retired as retiring
+from holdfast.engine.upkeep.examining import Examination
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
     BackupDamaged,
@@ -47,7 +49,6 @@ from holdfast.errors import (
     Unavailable,
     VaultTooNew,
 )
-from holdfast.ids import TenantId
 from holdfast.model.upkeep import Verified
 from holdfast.testing.faults import (
     FusedCatalog,
@@ -214,10 +215,10 @@ def test_a_backup_holds_one_moment_beside_writers_and_collections(
     with live.open() as vault:
         fill(vault)
         alice = vault.namespace("alice")
-        examine, old = making.examine, list[object]()
+        look, old = Examination.look, list[object]()
 
-        def collect_meanwhile(*args: object, **options: object) -> object:
-            """Lets go of all that it can, between the rows and the packs."""
+        def collect_meanwhile(self: Examination, transaction: Transaction) -> Verified:
+            """Lets go of all that it can, after the moment and before the packs."""
             if not old:
                 old.append(seen(live))
                 for snapshot in alice.timeline()[1:]:
@@ -227,9 +228,9 @@ def test_a_backup_holds_one_moment_beside_writers_and_collections(
                 assert vault.collect().packs_deleted > 3
                 with pytest.raises(Busy):
                     vault.collect(now=True)
-            return examine(*args, **options)  # pyright: ignore[reportArgumentType] - as it came
+            return look(self, transaction)
 
-        monkeypatch.setattr(making, "examine", collect_meanwhile)
+        monkeypatch.setattr(Examination, "look", collect_meanwhile)
         with working(vault):
             vault.backup(target)
         assert vault.verify().ok
@@ -282,7 +283,7 @@ def test_a_second_backup_copies_what_is_new_and_keeps_nothing_else(
         third = vault.backup(target)
         assert third.packs < second.packs
     found = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
-    assert found == Backup(target).manifest.paths
+    assert found == Backup(FolderPlace(target)).manifest.paths
     assert seen(reinstated(make, target)) == seen(live)
 
 
@@ -556,7 +557,7 @@ def test_a_backup_waits_for_bytes_that_are_being_given_back(make: Make, target: 
     with make("live").open() as vault:
         fill(vault, length=2)
         context = replace(vault._context, catalog=Contended(vault._context.catalog, meets=met))
-        assert making.back_up(context, target).packs > 0
+        assert making.back_up(context, FolderPlace(target)).packs > 0
     assert met == [retiring.LOCK] * 3
 
 
@@ -586,19 +587,19 @@ def test_a_power_cut_at_any_step_leaves_the_backup_before_or_the_new_one(
         with live.context() as context, fuse, fused_files(fuse):
             fused = replace(context, catalog=FusedCatalog(context.catalog, fuse))
             Holdfast(fused).backup(target)
-        manifest = Backup(target)
+        manifest = Backup(FolderPlace(target))
         manifest.check()
         names.append(manifest.manifest.catalog.file)
         if fuse.blown and len(names) > 1 and names[-1] == names[-2]:
             continue  # the same backup as after the cut before
-        is_old = manifest.manifest.snapshots == Backup(saved).manifest.snapshots
+        is_old = manifest.manifest.snapshots == Backup(FolderPlace(saved)).manifest.snapshots
         again = reinstated(make, target, f"again-{fuse.steps}")
         assert seen(again) == (first if names[-1] == names[0] else second), (fuse, is_old)
     assert len(set(names)) > 1
     with live.open() as vault:
         vault.backup(target)
     found = {str(path.relative_to(target)) for path in target.rglob("*") if path.is_file()}
-    assert found == Backup(target).manifest.paths
+    assert found == Backup(FolderPlace(target)).manifest.paths
 
 
 def test_a_full_disk_leaves_the_backup_before(make: Make, target: Path) -> None:
@@ -648,7 +649,7 @@ def test_what_cannot_be_proven_is_taken_back(
         fill(vault, length=2)
         with monkeypatch.context() as patched:
             # A backup that was made without being looked at, of a vault that lacks an object.
-            patched.setattr(making, "examine", pass_over)
+            patched.setattr(Examination, "look", pass_over)
             with vault._context.catalog.write() as transaction:
                 [tenant, _] = transaction.iter_tenants()
                 page = transaction.page_objects(tenant.id, after=b"", most=1000)
@@ -662,12 +663,10 @@ def test_what_cannot_be_proven_is_taken_back(
         assert vault.namespaces() == []
 
 
-def pass_over(
-    context: Context, transaction: Transaction, tenant_id: TenantId, **options: Any
-) -> Verified:
-    for pack in transaction.iter_packs(tenant_id):
-        if not pack.is_inline:
-            options["keep"](pack, context.blobs.get(pack.name))
+def pass_over(self: Examination, transaction: Transaction) -> Verified:
+    self.packs = [p for p in transaction.iter_packs(self._tenant_id) if not p.is_inline]
+    for pack in self.packs:
+        self._keep(pack, self._context.blobs.get(pack.name))
     return Verified(0, 0, 0, 0)
 
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.blobs.bucket import PATIENT, QUICK, Address, BucketBlobStore, open_bucket
+from holdfast.blobs.bucket import BucketBlobStore, open_bucket
+from holdfast.blobs.buckets import PATIENT, QUICK, Address, Bucket
 from holdfast.errors import (
     InvalidValue,
     PackDamaged,
@@ -42,7 +43,7 @@ def url(seaweed: SeaweedServer) -> str:
 def hurried(url: str) -> BucketBlobStore:
     """Returns the blobs of a bucket for which nobody waits long."""
     address = Address.of(url)
-    return BucketBlobStore(address.connect(HURRIED), bucket=url.rpartition("/")[0])
+    return BucketBlobStore(Bucket(address.connect(HURRIED), name=url.rpartition("/")[0]))
 
 
 def test_a_put_whose_answer_was_lost_is_done(wire: Wire, url: str) -> None:
@@ -180,8 +181,8 @@ def test_what_names_no_bucket_is_refused(url: str) -> None:
 def test_nothing_is_named_whose_bytes_did_not_arrive(
     wire: Wire, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.blobs.bucket._PUT_PATIENCE_S", 0.2)
-    monkeypatch.setattr("holdfast.blobs.bucket.PATIENT", HURRIED)
+    monkeypatch.setattr("holdfast.blobs.buckets._PUT_PATIENCE_S", 0.2)
+    monkeypatch.setattr("holdfast.blobs.buckets.PATIENT", HURRIED)
     with holdfast.open(tmp_path / "vault", objects=url) as vault:
         agent = vault.namespace("alice")
         agent.files.write("small.txt", "in the catalog")

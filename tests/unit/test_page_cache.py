@@ -16,6 +16,7 @@ from obstore.store import MemoryStore
 
 from holdfast.blobs import cached
 from holdfast.blobs.bucket import BucketBlobStore
+from holdfast.blobs.buckets import Bucket
 from holdfast.blobs.cached import PAGE_BYTES, CachedBlobStore
 from holdfast.errors import PackDamaged, PackMissing
 
@@ -28,7 +29,7 @@ class Counted(BucketBlobStore):
     """A bucket that counts what it is asked."""
 
     def __init__(self) -> None:
-        super().__init__(MemoryStore())
+        super().__init__(Bucket(MemoryStore()))
         self.asked: Counter[str] = Counter()
         self.bytes = 0
 

@@ -25,6 +25,7 @@ from holdfast.settings import (
     find_location,
     find_objects,
     find_pager,
+    is_url,
     process_environ,
     wants_colour,
     without_password,
@@ -118,6 +119,10 @@ class Console:
     def resolve(self, path: str) -> str:
         """Returns a path as it is meant in the console's directory."""
         return os.path.normpath(os.path.join(self.cwd, expand(path, self.environ)))
+
+    def resolve_place(self, place: str) -> str:
+        """Returns a place as it is meant here: a URL, or a path in the console's directory."""
+        return place if is_url(place) else self.resolve(place)
 
     def answer(
         self, *, document: Callable[[], Mapping[str, object]], lines: Callable[[], Iterable[str]]

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import cached_property, partial
-from pathlib import Path
 from typing import Self
 
 from holdfast.catalog.rows import Sorted
 from holdfast.engine.audit.alerts import watch
 from holdfast.engine.audit.storage import note_storage
+from holdfast.engine.backups.folders import open_folder
 from holdfast.engine.backups.making import back_up
 from holdfast.engine.core import rounds as upkeep
 from holdfast.engine.core.context import Context
@@ -201,15 +201,23 @@ class Holdfast(TenantVault):
         self._context.catalog.accept_loss()
 
     def backup(
-        self, target: str | os.PathLike[str], *, progress: Progress = no_progress
+        self,
+        target: str | os.PathLike[str],
+        *,
+        key: str | None = None,
+        progress: Progress = no_progress,
     ) -> BackedUp:
-        """Makes a backup of the whole vault in a directory, or brings the one there up to date.
+        """Makes a backup of the whole vault, or brings the one that is there up to date.
+
+        In a directory, or a bucket (`s3://BUCKET/PREFIX`, `gs://…`, `az://…`). With a key of 32 or
+        more characters, from here or the environment (`HOLDFAST_BACKUP_KEY`), it is encrypted.
 
         Beside writers and collections. Every object is hashed, and every head and snapshot
         followed to its last chunk; a vault that is damaged raises `Damaged`, and the backup
         before stays as it was. `holdfast.reinstate` makes a vault of it.
         """
-        return back_up(self._context, Path(target).expanduser(), progress=progress)
+        open_place = self._context.open_place or open_folder
+        return back_up(self._context, open_place(os.fspath(target), key=key), progress=progress)
 
     def record_uses(self, uses: Iterable[KeyUse]) -> None:
         """Remembers when API keys were last used, and how often."""

@@ -56,6 +56,7 @@
     │   ├── DirectoryRefused    a directory that should not be captured
     │   ├── DirectoryReplaced   something else stands where an attached directory was
     │   ├── GitFailed           git, or a git remote, refused
+    │   ├── BackupLocked        a backup whose key was not given
     │   ├── SecretsLocked       there is no key to read or keep secrets with
     │   ├── RemoteDiverged      a git remote has commits that are not ours
     │   ├── GitBackupPaused     a push of a copy that is paused
@@ -102,6 +103,7 @@ sentence. `code` is wire format and never changes; `hint` is the next thing to t
 """
 
 from holdfast.errors.backups import (
+    BackupLocked,
     GitBackupNotFound,
     GitBackupPaused,
     GitFailed,
@@ -218,6 +220,7 @@ __all__ = [
     "AddOnly",
     "AlreadyAttached",
     "BackupDamaged",
+    "BackupLocked",
     "Busy",
     "CatalogLost",
     "CatalogReplaced",

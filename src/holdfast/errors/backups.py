@@ -1,8 +1,15 @@
-"""What keeps a namespace from its copy in a git repository."""
+"""What keeps a vault from its backup, and a namespace from its copy in a git repository."""
 
 from collections.abc import Sequence
 
 from holdfast.errors.families import Conflict, NotFound, Unavailable, shorten
+
+
+class BackupLocked(Conflict):
+    """A backup is encrypted, and its key was not given; or it is not, and a key was."""
+
+    code = "backup_locked"
+    hint = "Set HOLDFAST_BACKUP_KEY, or key=, as it was when the backup was made."
 
 
 class GitBackupNotFound(NotFound):

@@ -94,7 +94,10 @@ class BackedUp(msgspec.Struct, frozen=True, kw_only=True):
     """How many of them were not there yet."""
     bytes: int
     is_first: bool
-    """Whether there was none before in the directory."""
+    """Whether there was none before in this place."""
+    is_encrypted: bool = False
+    is_beside: bool = False
+    """Whether the packs of the vault are in the same bucket: who loses it loses both."""
     damage: tuple[str, ...] = ()
     """What is known to be lost, and is not in the backup either."""
 

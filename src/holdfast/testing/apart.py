@@ -30,7 +30,7 @@ class Watched:
 
     def blobs(self, inner: BlobStore) -> BlobStore:
         """Returns blobs that say they are a bucket's."""
-        return cast("BlobStore", _Blobs(inner, self._note))
+        return cast("BlobStore", _Blobs(inner, self.note))
 
     def forget(self) -> None:
         """Begins anew."""
@@ -47,7 +47,8 @@ class Watched:
             finally:
                 self._open.kinds = before
 
-    def _note(self, what: str) -> None:
+    def note(self, what: str) -> None:
+        """Notes a question to a bucket."""
         self.asked.append(what)
         if kinds := getattr(self._open, "kinds", ()):
             self.inside.append(f"{what} while one is open to {kinds[-1]}")

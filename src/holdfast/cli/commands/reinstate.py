@@ -7,11 +7,13 @@ from holdfast.cli import words
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE
 from holdfast.escaping import escaped
-from holdfast.settings import is_url
+from holdfast.settingsfile import backup_key
+from holdfast.wiring import said
 
 EXAMPLES = """\
 examples:
   holdfast reinstate /mnt/disk/backup ~/vault
+  holdfast reinstate s3://bucket/nightly ~/vault
   holdfast reinstate /mnt/disk/backup postgresql://db/vault --objects /srv/packs
 
 This makes a whole vault. To bring a snapshot back into a directory: `holdfast restore`.
@@ -26,7 +28,9 @@ def configure(parser: ArgumentParser) -> None:
         "backup that is incomplete or altered is refused: exit code 5, and nothing is made."
     )
     parser.epilog = EXAMPLES
-    parser.add_argument("backup", metavar="BACKUP", help="what `holdfast backup` has made")
+    parser.add_argument(
+        "backup", metavar="BACKUP", help="what `holdfast backup` has made: a directory or s3://…"
+    )
     parser.add_argument("vault", metavar="VAULT", help="where the vault shall be")
     parser.add_argument(
         "--erased",
@@ -41,14 +45,15 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     given = arguments.vault
-    location = given if is_url(given) else console.resolve(given)
+    location = console.resolve_place(given)
     objects = console.find_objects(location)
     with console.progress() as progress:
         done = holdfast.reinstate(
-            console.resolve(arguments.backup),
+            console.resolve_place(arguments.backup),
             location,
             objects=objects,
             erased=[console.resolve(each) for each in arguments.erased],
+            key=said(backup_key, console.environ),
             progress=progress,
         )
     console.answer(document=lambda: _document(done), lines=list)

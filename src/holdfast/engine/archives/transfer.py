@@ -15,8 +15,9 @@ What an archive tells of a namespace, and how it is written: one member for each
 """
 
 import os
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from itertools import chain
 from typing import BinaryIO
 
@@ -57,7 +58,7 @@ from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.sessions.following import session_of
 from holdfast.engine.timeline.head import Move, advance, replacing
-from holdfast.engine.timeline.restore import completed, folded_head, prove
+from holdfast.engine.timeline.restore import completed, folded_apart, folded_head, prove
 from holdfast.entries import (
     Blob,
     Directory,
@@ -80,6 +81,9 @@ from holdfast.progress import Progress, no_progress
 from holdfast.storekeys import from_store_key
 from holdfast.tree import build, count, iterate
 
+Reading = Callable[[], AbstractContextManager[Transaction]]
+"""Opens a transaction to read rows of the moment that is exported."""
+
 
 class Contents:
     """What there is to export, as an archive tells it.
@@ -90,12 +94,12 @@ class Contents:
 
     def __init__(
         self,
-        transaction: Transaction,
+        reading: Reading,
         tenant_id: TenantId,
         source: Objects | StagedObjects,
         root: Root,
     ) -> None:
-        self._transaction, self._tenant_id = transaction, tenant_id
+        self._reading, self._tenant_id = reading, tenant_id
         self.source, self.root = source, root
         self.size = Size()
         for plane in (Plane.FILES, Plane.STORE):
@@ -120,7 +124,8 @@ class Contents:
 
     def turns(self, entry: Session) -> Iterator[bytes]:
         """Yields the lines of a session's conversation."""
-        return write_turns(self._transaction, self._tenant_id, entry)
+        with self._reading() as transaction:
+            yield from write_turns(transaction, self._tenant_id, entry)
 
 
 def write_entries(writer: TarWriter, told: Contents) -> Iterator[None]:
@@ -204,8 +209,8 @@ def export(
     the target's name is replaced once the new one is on disk; an open file gets the bytes as they
     come.
     """
-    with _moment(handle, snapshot) as (transaction, source, root_id, lacking):
-        told = Contents(transaction, handle.tenant_id, source, source.get_root(root_id))
+    with _moment(handle, snapshot) as (reading, source, root_id, lacking):
+        told = Contents(reading, handle.tenant_id, source, source.get_root(root_id))
         manifest = _describe(handle, snapshot, told, lacking)
         with _written_to(target) as writer:
             text = manifest.encode()
@@ -278,23 +283,43 @@ def import_(handle: Handle, source: FileName, *, progress: Progress = no_progres
 # Taking out
 
 
+_Moment = tuple[Reading, Objects | StagedObjects, ObjectId, Lacking]
+
+
 @contextmanager
-def _moment(
-    handle: Handle, snapshot: SnapshotInfo | None
-) -> Generator[tuple[Transaction, Objects | StagedObjects, ObjectId, Lacking]]:
+def _moment(handle: Handle, snapshot: SnapshotInfo | None) -> Generator[_Moment]:
     """Opens a snapshot, or the head with what is pending, as it is at one moment.
 
-    With its root, and what it does not vouch for.
+    With its root, and what it does not vouch for. What lies in a bucket is read with no transaction
+    open, of rows that were looked up before: those of conversations only grow.
     """
+    if handle.context.blobs.is_remote:
+        with _moment_apart(handle, snapshot) as moment:
+            yield moment
+        return
     if snapshot is None:
         with folded_head(handle) as (transaction, folded):
             # A file without content would look like a copy of something.
             handle.get_head(transaction)
-            yield transaction, folded.source, folded.root_id, lacking_at(folded)
+            reading = partial(nullcontext, transaction)
+            yield reading, folded.source, folded.root_id, lacking_at(folded)
         return
     with handle.context.catalog.read() as transaction:
         usable = handle.get_snapshot(transaction, handle.get_head(transaction), snapshot.id)
-        yield transaction, handle.objects.bound(transaction), usable.root, lacking_in(usable)
+        source = handle.objects.bound(transaction)
+        yield partial(nullcontext, transaction), source, usable.root, lacking_in(usable)
+
+
+@contextmanager
+def _moment_apart(handle: Handle, snapshot: SnapshotInfo | None) -> Generator[_Moment]:
+    reading = handle.context.catalog.read
+    if snapshot is None:
+        with folded_apart(handle) as folded:
+            yield reading, folded.source, folded.root_id, lacking_at(folded)
+        return
+    with reading() as transaction:
+        usable = handle.get_snapshot(transaction, handle.get_head(transaction), snapshot.id)
+    yield reading, handle.objects.unbound(), usable.root, lacking_in(usable)
 
 
 def _describe(

@@ -9,12 +9,12 @@ from typing import Final
 
 from blake3 import blake3
 
+from holdfast.blobs.places import Pieces, pieces_of
 from holdfast.errors import Busy
 from holdfast.errors.system import from_system
 
 TEMPORARY: Final = ".tmp"
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-_PIECE: Final = 1 << 20
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def locked_folder(folder: Path) -> Generator[None]:
         os.close(fd)
 
 
-def put(path: Path, data: bytes) -> None:
+def put(path: Path, pieces: Pieces) -> None:
     """Writes a file: its bytes are on the disk before it has its name, and so is the name."""
     with translated(path):
         _make(path.parent)
@@ -54,7 +54,7 @@ def put(path: Path, data: bytes) -> None:
         try:
             fd = os.open(temporary, _CREATE, 0o600)
             with open(fd, "wb") as file:  # noqa: PTH123 - of a descriptor
-                file.write(data)
+                file.writelines(pieces)
                 file.flush()
                 os.fsync(fd)
             temporary.rename(path)
@@ -70,13 +70,12 @@ def begin(path: Path) -> None:
     os.close(os.open(path, _CREATE, 0o600))
 
 
-def copy(source: Path, target: Path) -> None:
-    """Copies a file of any size to where nobody looks yet, and makes it durable."""
+def fill(target: Path, pieces: Pieces) -> None:
+    """Writes a file of any size where nobody looks yet, and makes it durable."""
     with translated(target):
         begin(target)
-        with source.open("rb") as file, target.open("wb") as made:
-            while piece := file.read(_PIECE):
-                made.write(piece)
+        with target.open("wb") as made:
+            made.writelines(pieces)
         sync(target)
         sync(target.parent)
 
@@ -90,14 +89,19 @@ def sync(path: Path) -> None:
         os.close(fd)
 
 
-def measure(path: Path) -> tuple[int, str]:
+def measure(pieces: Pieces) -> tuple[int, str]:
     """Returns the size and the hash of a file, reading it to its end."""
     digest, size = blake3(), 0
-    with translated(path), path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            digest.update(piece)
-            size += len(piece)
+    for piece in pieces:
+        digest.update(piece)
+        size += len(piece)
     return size, digest.hexdigest()
+
+
+def read(path: Path) -> Iterator[bytes]:
+    """Yields the bytes of a file."""
+    with translated(path):
+        yield from pieces_of(path)
 
 
 def read_if_there(path: Path) -> bytes | None:
@@ -109,12 +113,12 @@ def read_if_there(path: Path) -> bytes | None:
             return None
 
 
-def all_files(folder: Path) -> Iterator[str]:
-    """Yields the path of every file below a folder, relative to it."""
+def all_files(folder: Path) -> Iterator[tuple[str, int]]:
+    """Yields the path of every file below a folder, relative to it, with its size."""
     with translated(folder):
         for path in folder.rglob("*"):
             if not path.is_dir():
-                yield str(path.relative_to(folder))
+                yield str(path.relative_to(folder)), path.lstat().st_size
 
 
 def remove(path: Path) -> None:

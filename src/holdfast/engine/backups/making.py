@@ -1,11 +1,12 @@
 """Makes a backup of a vault, beside whoever writes to it and collects it.
 
-1. One read transaction: all that follows is of its moment. The rows are copied out of it.
-2. Every pack that it names is read, every object in it hashed, and the pack copied unless the
-   same bytes are there already: packs are written once, so a second backup into the same
-   directory copies what is new. The lock of retired packs is held: none of them goes meanwhile.
+1. All of it is of the moment of one read transaction, which is begun anew while there is something
+   to be read that lies in a bucket: that is done in between (`holdfast.fetching`).
+2. Every pack that the moment names is read, every object in it hashed, and the pack copied unless
+   the same bytes are there already: packs are written once, so a second backup into the same place
+   copies what is new. The lock of retired packs is held: none of them goes meanwhile.
 3. Every head and snapshot is followed to its last chunk, as `verify` does. A vault that is damaged
-   is not backed up over a backup that is whole.
+   is not backed up over a backup that is whole. Then the rows are copied.
 4. The manifest takes the place of the one before, and what only that one named goes.
 
 Killed at any point, the backup that was there is there; what is left over goes with the next one.
@@ -13,13 +14,16 @@ Killed at any point, the backup that was there is there; what is left over goes 
 
 import os
 import re
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from holdfast.blobs.places import Place, in_pieces
 from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit.notes import JOURNAL
@@ -33,13 +37,14 @@ from holdfast.engine.backups.manifest import (
     CatalogFile,
     Manifest,
     PackFile,
-    decode_manifest,
     hash_of,
 )
+from holdfast.engine.backups.reading import read_manifest
 from holdfast.engine.core.context import Context
 from holdfast.engine.objects import retired as retiring
-from holdfast.engine.upkeep.verify import examine, find_index_faults
-from holdfast.errors import Busy, Damaged, PathExists
+from holdfast.engine.upkeep.examining import ROOM_BYTES, Examination, find_index_faults
+from holdfast.errors import BackupDamaged, BackupLocked, Busy, Damaged, PathExists
+from holdfast.fetching import Away, anew
 from holdfast.ids import TenantId
 from holdfast.model.upkeep import BackedUp, Fault
 from holdfast.progress import Progress, no_progress
@@ -53,58 +58,75 @@ _OURS: Final = re.compile(
 """The names that a backup makes in its directory, for a moment or to stay."""
 
 
-def back_up(context: Context, target: Path, *, progress: Progress = no_progress) -> BackedUp:
-    """Makes a backup in a directory, or brings the one that is there up to date.
+def back_up(context: Context, place: Place, *, progress: Progress = no_progress) -> BackedUp:
+    """Makes a backup in a place, or brings the one that is there up to date.
 
     Waits half a minute at the most while bytes are given back. Raises `Busy` while another is
-    made; `PathExists` if the directory holds something else; `Damaged` if the vault is, which
-    leaves the backup before as it was.
+    made; `PathExists` if the place holds something else; `BackupLocked` if what is there has
+    another key, or none; `Damaged` if the vault is, which leaves the backup before as it was.
     """
-    target = target.absolute()
-    with files.locked_folder(target):
-        before = _check_target(context, target)
+    with place.locked(), retiring.keeping(context) as lease:
+        # Behind the lock: what another backup has changed there meanwhile is seen.
+        there = _check_place(context, place)
+        before = there.manifest
         if loss := context.catalog.find_loss():
             # The backup before may hold what is missing here.
             raise _damaged([Fault("catalog", str(loss))])
         if faults := find_index_faults(context):
             # They are copied as they are, and nothing would be found in the copy either.
             raise _damaged(faults)
-        with retiring.keeping(context):
-            made = _Making(context, target).run(progress)
-        _check_over(before, made.lost, target)
-        files.put(target / MANIFEST_NAME, made.manifest.encode())
-        for path in {*files.all_files(target)} - made.manifest.paths:
-            files.remove(target / path)
-    manifest = made.manifest
+        making = _Making(context, place, there, progress)
+        manifest = making.run()
+        _check_over(before, making.lost, place)
+        # Who has taken the lock over may have made one of their own here.
+        lease.check()
+        place.publish(MANIFEST_NAME, manifest.encode(), over=there.data)
+        # What came since is somebody else's, where nobody can be kept out.
+        left = {*(there.sizes if place.is_remote else place.sizes()), *making.paths}
+        for path in left - manifest.paths:
+            place.remove(path)
     return BackedUp(
-        path=str(target),
+        path=place.name,
         made_at=manifest.made_at,
         namespaces=manifest.namespaces,
         snapshots=manifest.snapshots,
         packs=len(manifest.packs),
-        packs_copied=made.copied,
+        packs_copied=making.copied,
         bytes=manifest.size_bytes,
         is_first=before is None,
+        is_encrypted=place.is_sealed,
+        is_beside=place.is_beside,
         damage=manifest.lost,
     )
 
 
-def _check_target(context: Context, target: Path) -> Manifest | None:
-    """Raises unless a directory is empty, or holds a backup of this vault, or half of one."""
-    for place in map(_real, (target, target / PACKS)):
-        for folder in map(_real, context.folders):
-            if place.is_relative_to(folder) or folder.is_relative_to(place):
-                raise PathExists(os.fsencode(folder))
-    found = files.read_if_there(target / MANIFEST_NAME)
+@dataclass(frozen=True)
+class _There:
+    """What is in a place before a backup is made there."""
+
+    sizes: dict[str, int]
+    data: bytes | None = None
+    """The manifest, as it is there."""
+    manifest: Manifest | None = None
+
+
+def _check_place(context: Context, place: Place) -> _There:
+    """Raises unless a place is empty, or holds a backup of this vault, or half of one."""
+    if place.folder is not None:
+        for inner in map(_real, (place.folder, place.folder / PACKS)):
+            for folder in map(_real, context.folders):
+                if inner.is_relative_to(folder) or folder.is_relative_to(inner):
+                    raise PathExists(os.fsencode(folder))
+    sizes = place.sizes()
     # One that cannot be read is not overwritten: it may be all that somebody has.
-    before = None if found is None else decode_manifest(found)
-    if before is not None and before.vault != context.vault:
-        raise PathExists(os.fsencode(target))
-    known = set[str]() if before is None else before.paths
-    for path in {*files.all_files(target)} - known:
+    found = read_manifest(place)
+    if found is not None and found[1].vault != context.vault:
+        raise PathExists(os.fsencode(place.name))
+    named = set[str]() if found is None else found[1].paths
+    for path in {*sizes} - named:
         if not _is_ours(context, path):
-            raise PathExists(os.fsencode(target / path))
-    return before
+            raise PathExists(os.fsencode(f"{place.name}/{path}"))
+    return _There(sizes) if found is None else _There(sizes, *found)
 
 
 def _real(path: Path) -> Path:
@@ -119,76 +141,163 @@ def _is_ours(context: Context, path: str) -> bool:
     return folder.startswith(f"{PACKS}/") and context.owns_pack(name)
 
 
+@dataclass(frozen=True)
+class _Moment:
+    """What a backup is of."""
+
+    packs: frozenset[str]
+    namespaces: int
+    snapshots: int
+    migrations: int
+
+
 class _Making:
     """One backup on its way."""
 
-    def __init__(self, context: Context, target: Path) -> None:
-        self._context = context
-        self._target = target
-        self._packs: list[PackFile] = []
+    def __init__(self, context: Context, place: Place, there: _There, progress: Progress) -> None:
+        self._context, self._place, self._there = context, place, there
+        self._progress = progress
+        before = there.manifest
+        self._named = {} if before is None else {file.name: file for file in before.packs}
+        self._files = dict[str, PackFile]()
         self.copied = 0
-        self.lost: list[Fault] = []
+        self.lost = list[Fault]()
         """What is known to be damaged, and to stay so."""
 
-    def run(self, progress: Progress) -> "_Making":
-        for _ in range(ROUNDS):
-            with self._logs() as logs, self._context.catalog.read() as transaction:
-                # The first question fixes the moment: before the logs are looked at again.
-                tenants = [tenant.id for tenant in transaction.iter_tenants()]
-                if not logs.are_same():
-                    continue
-                catalog = self._copy_rows(transaction)
-                beside = [*self._copy_beside(logs)]
-                for tenant_id in tenants:
-                    self._copy_packs(transaction, tenant_id, progress)
-                self.manifest = self._manifest(transaction, tenants, catalog, beside)
-                return self
+    @property
+    def paths(self) -> set[str]:
+        """Every pack that was seen to be in the place, by its path."""
+        return {file.path for file in self._files.values()}
+
+    def run(self) -> Manifest:
+        with ExitStack() as stack:
+            examinations = dict[TenantId, Examination]()
+
+            def examination(tenant_id: TenantId) -> Examination:
+                """Returns what is known of a tenant so far."""
+                if tenant_id not in examinations:
+                    examinations[tenant_id] = stack.enter_context(
+                        Examination(
+                            self._context,
+                            tenant_id,
+                            keep=self._copy_pack,
+                            keeps_apart=self._place.is_remote,
+                            progress=self._progress,
+                        )
+                    )
+                return examinations[tenant_id]
+
+            rows = stack.enter_context(self._rows_file())
+            for _ in range(ROUNDS):
+                logs = _Logs(self._context.folders, stack)
+                look = partial(self._look, logs, examination, rows)
+                moment = anew(look, room_bytes=ROOM_BYTES)
+                if moment is not None:
+                    return self._manifest(moment, self._send_rows(rows, moment), logs)
         raise Busy("the log of an open store is begun anew again and again")
 
-    def _copy_rows(self, transaction: Transaction) -> CatalogFile:
-        path = self._target / f"catalog-{os.urandom(8).hex()}"
-        with files.translated(path):
-            # Before the rows: nobody else opens it while they are written.
-            files.begin(path)
-            transaction.dump(str(path))
-            files.sync(path)
-            files.sync(self._target)
-        size, digest = files.measure(path)
-        return CatalogFile(
-            kind=self._context.catalog.kind,
-            migrations=transaction.count_migrations(),
-            file=path.name,
-            size=size,
-            hash=digest,
-        )
+    def _look(
+        self, logs: "_Logs", examination: Callable[[TenantId], Examination], rows: Path
+    ) -> _Moment | None:
+        """Examines all at one moment, and copies its rows; None if a log was begun anew before.
 
-    def _copy_packs(
-        self, transaction: Transaction, tenant_id: TenantId, progress: Progress
-    ) -> None:
-        found = examine(
-            self._context, transaction, tenant_id, keep=self._copy_pack, progress=progress
-        )
+        Raises `Away` for what has to come from a bucket first, of all tenants at once.
+        """
+        with self._context.catalog.read() as transaction:
+            # The first question fixes the moment: before the logs are looked at again.
+            tenants = [tenant.id for tenant in transaction.iter_tenants()]
+            if not logs.are_same():
+                return None
+            away, packs, self.lost = list[Away](), set[str](), list[Fault]()
+            for tenant_id in tenants:
+                try:
+                    packs |= self._examine(transaction, examination(tenant_id))
+                except Away as exc:
+                    away.append(exc)
+            if away:
+                raise Away(lambda: sum(each.fetch() for each in away))
+            with files.translated(rows):
+                transaction.dump(str(rows))
+            return _Moment(
+                frozenset(packs),
+                namespaces=sum(len(transaction.sort_heads(each)) for each in tenants),
+                snapshots=sum(len(transaction.sort_snapshots(each)) for each in tenants),
+                migrations=transaction.count_migrations(),
+            )
+
+    def _examine(self, transaction: Transaction, examination: Examination) -> set[str]:
+        """Returns the names of a tenant's packs, all of which are in the place by then."""
+        found = examination.look(transaction)
         if not found.ok and not found.is_noted:
             raise _damaged([each for each in found.faults if not each.is_noted])
         self.lost += found.faults
+        return {pack.name for pack in examination.packs}
 
     def _copy_pack(self, pack: PackRow, data: bytes) -> None:
         """Copies a pack that was found sound."""
-        if pack.is_inline:
+        if pack.is_inline or pack.name in self._files:
             return
         file = PackFile(pack.name, len(data), hash_of(data))
-        path = self._target / file.path
-        if files.read_if_there(path) != data:
-            files.put(path, data)
+        if not self._holds(file):
+            if not self._place.copy_pack(file.name, file.path, size=file.size):
+                self._place.write(file.path, in_pieces(data), size=file.size)
             self.copied += 1
-        self._packs.append(file)
+        self._files[pack.name] = file
+
+    def _holds(self, file: PackFile) -> bool:
+        """Says whether a pack is in the place already.
+
+        What is on a disk is read, as it may have rotted. What is in a bucket is not read again if
+        the backup before has named it, and it is as long as it was.
+        """
+        if self._place.is_remote:
+            if self._there.sizes.get(file.path) != file.size:
+                return False
+            if self._named.get(file.name) == file:
+                return True
+        try:
+            pieces = self._place.read(file.path)
+            return pieces is not None and files.measure(pieces) == (file.size, file.hash)
+        except (BackupDamaged, BackupLocked):
+            return False
+
+    @contextmanager
+    def _rows_file(self) -> Generator[Path]:
+        """Lends a file for the rows: where they shall be, or where they are sent from."""
+        from tempfile import TemporaryDirectory  # noqa: PLC0415 - by who makes backups
+
+        with ExitStack() as stack:
+            folder = self._place.folder
+            if folder is None or self._place.is_sealed:
+                folder = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-rows-")))
+            path = folder / f"catalog-{os.urandom(8).hex()}"
+            with files.translated(path):
+                # Before the rows: nobody else opens it while they are written.
+                files.begin(path)
+            yield path
+
+    def _send_rows(self, rows: Path, moment: _Moment) -> CatalogFile:
+        size, digest = files.measure(files.read(rows))
+        if self._place.folder == rows.parent:
+            with files.translated(rows):
+                files.sync(rows)
+                files.sync(rows.parent)
+        else:
+            self._place.write(rows.name, files.read(rows), size=size)
+        return CatalogFile(
+            kind=self._context.catalog.kind,
+            migrations=moment.migrations,
+            file=rows.name,
+            size=size,
+            hash=digest,
+        )
 
     def _copy_beside(self, logs: "_Logs") -> Iterator[BesideFile]:
         """Copies the logs of stores, and which directories belong to which namespaces."""
         for path, data in (*logs.read(), *self._attachments()):
             # Under a name of its own: the backup before has to stay whole until this one is.
             file = f"beside-{os.urandom(8).hex()}"
-            files.put(self._target / file, data)
+            self._place.write(file, in_pieces(data), size=len(data))
             yield BesideFile(path, file, len(data), hash_of(data))
 
     def _attachments(self) -> Iterator[tuple[str, bytes]]:
@@ -200,26 +309,16 @@ class _Making:
             if data is not None:
                 yield f"workspaces/{folder.name}/attachment.json", data
 
-    @contextmanager
-    def _logs(self) -> Generator["_Logs"]:
-        with ExitStack() as stack:
-            yield _Logs(self._context.folders, stack)
-
-    def _manifest(
-        self,
-        transaction: Transaction,
-        tenants: list[TenantId],
-        catalog: CatalogFile,
-        beside: list[BesideFile],
-    ) -> Manifest:
+    def _manifest(self, moment: _Moment, catalog: CatalogFile, logs: "_Logs") -> Manifest:
+        packs = [file for name, file in self._files.items() if name in moment.packs]
         return Manifest(
             vault=self._context.vault,
             made_at=self._context.clock(),
-            namespaces=sum(len(transaction.sort_heads(each)) for each in tenants),
-            snapshots=sum(len(transaction.sort_snapshots(each)) for each in tenants),
+            namespaces=moment.namespaces,
+            snapshots=moment.snapshots,
             catalog=catalog,
-            packs=sorted(self._packs, key=lambda file: file.name),
-            beside=beside,
+            packs=sorted(packs, key=lambda file: file.name),
+            beside=[*self._copy_beside(logs)],
             format=BACKUP_FORMAT if self.lost else WHOLE_FORMAT,
             damage=[f"{each.what}: {each.reason}" for each in self.lost] or msgspec.UNSET,
         )
@@ -254,17 +353,23 @@ class _Logs:
                 yield path.name, file.read()
 
 
-def _check_over(before: Manifest | None, lost: list[Fault], target: Path) -> None:
+def _check_over(before: Manifest | None, lost: list[Fault], place: Place) -> None:
     """Raises `Damaged` if what is lost may be in the backup that this one takes the place of.
 
     A row of the journal is not worth that: it can be read nowhere else, and hides nothing.
     """
     if before is None or before.lost or all(each.what.startswith(JOURNAL) for each in lost):
         return
-    message = f"the backup in {target} may hold what this vault has lost: {lost[0].what}"
+    message = f"the backup in {place.name} may hold what this vault has lost: {lost[0].what}"
+    is_plain = place.folder is not None and not place.is_sealed
+    there, how = (
+        (place.name, "")
+        if is_plain
+        else ("VAULT", f"`holdfast reinstate {place.name} VAULT`, then ")
+    )
     raise Damaged(message).with_hint(
-        f"`holdfast repair --from {target}` brings back what it holds; a backup of the vault as "
-        "it is goes to another directory."
+        f"{how}`holdfast repair --from {there}` brings back what it holds; a backup of the vault "
+        "as it is goes to another place."
     )
 
 

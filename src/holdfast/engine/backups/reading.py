@@ -1,12 +1,17 @@
 """Reads a backup, and hands out nothing that is not as it was put in.
 
-All of it is checked before a vault is made of it: what is incomplete or altered is refused with
-nothing written.
+What is incomplete or altered is refused before a vault is made of it. Of what lies in a bucket, it
+is first seen that all of it is there, as long as it was: each file is proven on its way, so that
+nothing is fetched twice, and none of it is a vault before all was.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
+from blake3 import blake3
+
+from holdfast.blobs.places import Place
 from holdfast.engine.backups import files
 from holdfast.engine.backups.manifest import (
     MANIFEST_NAME,
@@ -16,60 +21,102 @@ from holdfast.engine.backups.manifest import (
     Manifest,
     PackFile,
     decode_manifest,
-    hash_of,
 )
-from holdfast.errors import BackupDamaged
+from holdfast.engine.backups.sealing import is_sealed
+from holdfast.errors import BackupDamaged, BackupLocked
 from holdfast.progress import Progress, no_progress
+
+NamedFile = CatalogFile | PackFile | BesideFile
+
+
+def read_manifest(place: Place) -> tuple[bytes, Manifest] | None:
+    """Returns the manifest of the backup in a place, as bytes and as what they say; None for none.
+
+    Raises `BackupLocked` without its key, `BackupDamaged` if it is not as it was written.
+    """
+    pieces = place.read(MANIFEST_NAME)
+    if pieces is None:
+        return None
+    data = bytearray()
+    for piece in pieces:
+        data += piece
+        if len(data) > MAX_MANIFEST_BYTES:
+            raise BackupDamaged(MANIFEST_NAME, reason=f"it has more than {len(data)} bytes")
+    whole = bytes(data)
+    if is_sealed(whole):
+        raise BackupLocked(f"the backup in {place.name} is encrypted, and no key was given")
+    return whole, decode_manifest(whole)
 
 
 class Backup:
-    """A backup in a directory, whose manifest is sound."""
+    """A backup in a place, whose manifest is sound."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, place: Place) -> None:
         """Raises `BackupDamaged` if there is none, or its manifest is not as it was written."""
-        self.folder = folder.absolute()
-        path = self.folder / MANIFEST_NAME
-        with files.translated(path):
-            size = path.stat().st_size if path.is_file() else None
-        if size is None:
-            raise BackupDamaged(str(self.folder), reason="it is no backup, or was never finished")
-        if size > MAX_MANIFEST_BYTES:
-            raise BackupDamaged(MANIFEST_NAME, reason=f"it has {size} bytes")
-        self.manifest: Manifest = decode_manifest(files.read_if_there(path) or b"")
-
-    @property
-    def catalog(self) -> Path:
-        """Where its rows are."""
-        return self.folder / self.manifest.catalog.file
+        self._place = place
+        found = read_manifest(place)
+        if found is None:
+            raise BackupDamaged(place.name, reason="it is no backup, or was never finished")
+        self.manifest: Manifest = found[1]
 
     def check(self, *, progress: Progress = no_progress) -> None:
         """Raises `BackupDamaged` unless every file is there, as long and with the bytes it had."""
         manifest = self.manifest
-        named: list[tuple[str, CatalogFile | PackFile | BesideFile]] = [
+        named: list[tuple[str, NamedFile]] = [
             (manifest.catalog.file, manifest.catalog),
             *((file.path, file) for file in manifest.packs),
             *((file.file, file) for file in manifest.beside),
         ]
+        sizes = self._place.sizes() if self._place.is_remote else None
         for at, (path, file) in enumerate(named):
             progress("backup", at, len(named))
-            if not (self.folder / path).is_file():
+            if sizes is None:
+                for _ in self._read(path, file):
+                    pass
+            elif path not in sizes:
                 raise BackupDamaged(path, reason="it is not there")
-            if files.measure(self.folder / path) != (file.size, file.hash):
+            elif sizes[path] != file.size:
                 raise BackupDamaged(path, reason="it is not as it was written")
 
     def packs(self, *, progress: Progress = no_progress) -> Iterator[tuple[PackFile, bytes]]:
         """Yields every pack with its bytes, checked once more."""
         for at, file in enumerate(self.manifest.packs):
             progress("packs", at, len(self.manifest.packs))
-            yield file, self._read(file.path, file)
+            yield file, b"".join(self._read(file.path, file))
 
     def beside(self) -> Iterator[tuple[BesideFile, bytes]]:
         """Yields what lies beside the catalog, checked once more."""
         for file in self.manifest.beside:
-            yield file, self._read(file.file, file)
+            yield file, b"".join(self._read(file.file, file))
 
-    def _read(self, path: str, file: PackFile | BesideFile) -> bytes:
-        data = files.read_if_there(self.folder / path)
-        if data is None or (len(data), hash_of(data)) != (file.size, file.hash):
+    def copy_rows(self, target: Path) -> None:
+        """Copies the rows to where nobody looks yet, checked once more."""
+        catalog = self.manifest.catalog
+        files.fill(target, self._read(catalog.file, catalog))
+
+    @contextmanager
+    def rows(self) -> Generator[Path]:
+        """Lends a file with the rows: that of the backup itself, where it is one."""
+        if self._place.folder is not None and not self._place.is_sealed:
+            yield self._place.folder / self.manifest.catalog.file
+            return
+        from tempfile import TemporaryDirectory  # noqa: PLC0415 - by who brings backups back
+
+        with TemporaryDirectory(prefix="holdfast-rows-") as folder:
+            self.copy_rows(Path(folder) / "rows")
+            yield Path(folder) / "rows"
+
+    def _read(self, path: str, file: NamedFile) -> Iterator[bytes]:
+        """Yields the bytes of a file; raises after the last of them, if they are others."""
+        pieces = self._place.read(path)
+        if pieces is None:
+            raise BackupDamaged(path, reason="it is not there")
+        digest, size = blake3(), 0
+        for piece in pieces:
+            digest.update(piece)
+            size += len(piece)
+            if size > file.size:
+                break
+            yield piece
+        if (size, digest.hexdigest()) != (file.size, file.hash):
             raise BackupDamaged(path, reason="it is not as it was written")
-        return data

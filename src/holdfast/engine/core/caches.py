@@ -5,6 +5,7 @@ entry can be dropped at any time and can never be stale; or what is compared bef
 (`recent.py`).
 """
 
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -60,3 +61,56 @@ class ByteCache(Generic[K, V]):
         with self._guard:
             self._items.clear()
             self._bytes = 0
+
+
+class FileCache(ByteCache[K, bytes]):
+    """Bytes by key in a file without a name, which goes with the process; safe from many threads.
+
+    Nothing is forgotten: what there is no room for is not kept. Whoever reads them proves them.
+    """
+
+    def __init__(self, max_bytes: int) -> None:
+        from tempfile import TemporaryFile  # noqa: PLC0415 - for those alone who have a bucket
+
+        super().__init__(max_bytes)
+        self._places = dict[K, tuple[int, int]]()
+        try:
+            self._file = TemporaryFile()  # noqa: SIM115 - closed by `close`
+        except OSError:
+            self._file, self._max_bytes = None, 0
+
+    def find(self, key: K) -> bytes | None:
+        """Returns the bytes, or None."""
+        with self._guard:
+            at, size = self._places.get(key, (0, -1))
+            if self._file is None or size < 0:
+                return None
+            return os.pread(self._file.fileno(), size, at)
+
+    def put(self, key: K, value: bytes, *, size: int) -> None:
+        """Keeps bytes, if there is room for them."""
+        with self._guard:
+            if self._file is None or key in self._places or self._bytes + size > self._max_bytes:
+                return
+            try:
+                written = os.pwrite(self._file.fileno(), value, self._bytes)
+            except OSError:
+                self._max_bytes = 0  # The disk is full, or nearly so.
+                return
+            if written == len(value):
+                self._places[key] = (self._bytes, written)
+                self._bytes += written
+
+    def clear(self) -> None:
+        """Forgets everything."""
+        with self._guard:
+            self._places.clear()
+            self._bytes = 0
+
+    def close(self) -> None:
+        """Gives the room back."""
+        with self._guard:
+            self._places.clear()
+            if self._file is not None:
+                self._file.close()
+                self._file = None

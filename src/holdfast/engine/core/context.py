@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from holdfast import fetching
+from holdfast.blobs.places import Place
 from holdfast.blobs.port import BlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
@@ -58,6 +59,14 @@ class Look:
 
 Salvage = Callable[[Path], Iterable[tuple[str, bytes]]]
 """Yields the packs that lie in a place, with what they are called there."""
+
+
+class OpenPlace(Protocol):
+    """Opens a place for backups by what people call it."""
+
+    def __call__(self, place: str, /, *, key: str | None = None) -> Place:
+        """Opens it, encrypted if there is a key."""
+        ...
 
 
 def no_packs(_place: Path, /) -> Iterable[tuple[str, bytes]]:
@@ -108,6 +117,8 @@ class Context:
     place of its value: who only sends them on need not make anything of them."""
     salvage: Salvage = no_packs
     """Finds packs in another place: a copy of a vault, or what is left of one."""
+    open_place: OpenPlace | None = None
+    """Opens a place for a backup, in a directory or a bucket."""
     unify: Unify = unify
     """Compares texts: here, or where nobody has to wait for it."""
     commands: Any = None
@@ -138,6 +149,7 @@ class Context:
         embedder: Embedder | None = None,
         hands_texts: bool = False,
         salvage: Salvage = no_packs,
+        open_place: OpenPlace | None = None,
         unify: Unify = unify,
         commands: Any = None,  # noqa: ANN401 - as above
         secrets_key: str | None = None,
@@ -165,6 +177,7 @@ class Context:
             embedder=embedder,
             hands_texts=hands_texts,
             salvage=salvage,
+            open_place=open_place,
             unify=unify,
             commands=commands,
             secrets_key=secrets_key,

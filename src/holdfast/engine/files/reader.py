@@ -128,8 +128,7 @@ class FilesReader(Part):
     def grep(self, wanted: SearchFiles) -> Findings:
         from holdfast.engine.files.searching import search  # noqa: PLC0415 - as above
 
-        with self.opened() as view:
-            return search(view, wanted)
+        return search(self.opened, wanted)
 
     @does(ListFiles)
     @fetched

@@ -17,11 +17,13 @@ from typing import Any, Final, NamedTuple
 
 from holdfast.engine.core.limits import check_limit
 from holdfast.engine.core.paths import to_bytes, to_folder, to_text
-from holdfast.engine.files.reader import Times, check_folder, find_entry, info_of
+from holdfast.engine.files.reader import Opened, Times, check_folder, find_entry, info_of
 from holdfast.engine.objects import content
+from holdfast.engine.objects.content import ChunkSource
 from holdfast.engine.planes.view import View
 from holdfast.entries import Blob, Entry, Inline, decode_entry
 from holdfast.errors import InvalidValue, NotBuilt
+from holdfast.fetching import anew
 from holdfast.model.files import FileInfo, Finding, Findings
 from holdfast.operations.files import GlobFiles, SearchFiles
 from holdfast.tree import prefix_stop
@@ -42,6 +44,9 @@ _PIECE_BYTES: Final = 16 << 10
 
 _OVERLAP_BYTES: Final = 4 << 10
 """What two pieces of one line share: more than any text that is searched for."""
+
+_BATCH: Final = 1000
+"""Files that are looked up in one transaction."""
 
 _LOOKS_BINARY: Final = 8 << 10
 """A NUL among so many bytes: this is no text."""
@@ -80,8 +85,11 @@ class _Place(NamedTuple):
         raise InvalidValue("the cursor is none that a search has given")
 
 
-def search(view: View, wanted: SearchFiles) -> Findings:
-    """Returns the lines that hold a text, by path and number, as far as the time goes."""
+def search(opened: Opened, wanted: SearchFiles) -> Findings:
+    """Returns the lines that hold a text, by path and number, as far as the time goes.
+
+    Content is read with no transaction open: it may lie in a bucket.
+    """
     find, piece_bytes = _finder(wanted)
     selects = _selects(wanted.glob)
     begun = _Place(b"") if wanted.cursor is None else _Place.read(wanted.cursor)
@@ -92,7 +100,7 @@ def search(view: View, wanted: SearchFiles) -> Findings:
         cursor = None if place is None else place.cursor()
         return Findings(matches=matches, next_cursor=cursor, passed_by=passed_by)
 
-    for key, entry in _files(view, to_folder(wanted.path), begun.key):
+    for key, entry, objects in _files(opened, to_folder(wanted.path), begun.key):
         place = begun if key == begun.key else _Place(key)
         if time.monotonic() > until:
             return told(place)
@@ -101,7 +109,7 @@ def search(view: View, wanted: SearchFiles) -> Findings:
         if entry.size > MAX_FILE_BYTES:
             passed_by += 1
             continue
-        data = content.read(view.objects, entry)
+        data = content.read(objects, entry)
         if b"\0" in data[:_LOOKS_BINARY]:
             continue
         for found, reached in _looked_at(data, place, find, piece_bytes):
@@ -133,8 +141,28 @@ def glob(view: View, wanted: GlobFiles) -> list[FileInfo]:
     ]
 
 
-def _files(view: View, place: bytes, begin: bytes) -> Iterator[tuple[bytes, Inline | Blob]]:
-    """Yields the files in which is searched: one, or those of a directory; links lead nowhere."""
+def _files(
+    opened: Opened, place: bytes, begin: bytes
+) -> Iterator[tuple[bytes, Inline | Blob, ChunkSource]]:
+    """Yields the files in which is searched, with what has their content."""
+    while True:
+        batch, objects = anew(partial(_batch, opened, place, begin))
+        for key, entry in batch:
+            yield key, entry, objects
+        if len(batch) < _BATCH:
+            return
+        begin = batch[-1][0] + b"\0"
+
+
+def _batch(
+    opened: Opened, place: bytes, begin: bytes
+) -> tuple[list[tuple[bytes, Inline | Blob]], ChunkSource]:
+    with opened() as view:
+        return [*islice(_listed(view, place, begin), _BATCH)], view.objects.unbound()
+
+
+def _listed(view: View, place: bytes, begin: bytes) -> Iterator[tuple[bytes, Inline | Blob]]:
+    """Yields one file, or those of a directory, from a path on; links lead nowhere."""
     entry = find_entry(view, place) if place else None
     if isinstance(entry, Inline | Blob):
         yield place, entry

@@ -5,45 +5,50 @@ into another row it does not open. Without the key, nothing is kept and nothing 
 """
 
 import os
-from hashlib import blake2b
 from typing import Any, Final
 
+from holdfast.engine.core.ciphers import (
+    LEAST_CHARS,
+    NONCE_BYTES,
+    cipher_of,
+    invalid_tag,
+    key_of,
+    load_cryptography,
+)
 from holdfast.engine.core.context import Context
-from holdfast.errors import Incompatible, InvalidValue, SecretsLocked
+from holdfast.errors import InvalidValue, SecretsLocked
 
-LEAST_CHARS: Final = 32
 MAX_KEY_CHARS: Final = 16_384
 
 _FORMAT: Final = b"\x01"
-_NONCE_BYTES: Final = 12
 
 
 def encrypt(context: Context, data: bytes, *, purpose: str) -> bytes:
     """Returns what only who has the key can read, for this purpose; raises `SecretsLocked`."""
-    nonce = os.urandom(_NONCE_BYTES)
+    nonce = os.urandom(NONCE_BYTES)
     return _FORMAT + nonce + _cipher(context).encrypt(nonce, data, purpose.encode())
 
 
 def decrypt(context: Context, data: bytes, *, purpose: str) -> bytes:
     """Returns what was encrypted for this purpose; raises `SecretsLocked` without its key."""
     cipher = _cipher(context)
-    nonce, rest = data[1 : 1 + _NONCE_BYTES], data[1 + _NONCE_BYTES :]
+    nonce, rest = data[1 : 1 + NONCE_BYTES], data[1 + NONCE_BYTES :]
     try:
         return cipher.decrypt(nonce, rest, purpose.encode())
-    except _load("cryptography.exceptions").InvalidTag as exc:
+    except invalid_tag() as exc:
         message = "the secret was encrypted with another key"
         raise SecretsLocked(message) from exc
 
 
 def make_key_pair() -> tuple[bytes, str]:
     """Returns a new key: the private half, and the line that a host is given."""
-    made = _load("cryptography.hazmat.primitives.asymmetric.ed25519").Ed25519PrivateKey.generate()
+    made = load_cryptography("hazmat.primitives.asymmetric.ed25519").Ed25519PrivateKey.generate()
     return _private_text(made), _public_line(made)
 
 
 def read_key(text: str) -> tuple[bytes, str]:
     """Returns both halves of a private key that somebody brings; raises `InvalidValue`."""
-    serialization = _load("cryptography.hazmat.primitives.serialization")
+    serialization = load_cryptography("hazmat.primitives.serialization")
     if len(text) > MAX_KEY_CHARS:
         raise InvalidValue("a private key has 16 KB at the most")
     data = text.strip().encode() + b"\n"
@@ -57,7 +62,7 @@ def read_key(text: str) -> tuple[bytes, str]:
 
 
 def _private_text(key: Any) -> bytes:  # noqa: ANN401 - of a library that is loaded when needed
-    serialization = _load("cryptography.hazmat.primitives.serialization")
+    serialization = load_cryptography("hazmat.primitives.serialization")
     return key.private_bytes(
         serialization.Encoding.PEM,
         serialization.PrivateFormat.OpenSSH,
@@ -66,7 +71,7 @@ def _private_text(key: Any) -> bytes:  # noqa: ANN401 - of a library that is loa
 
 
 def _public_line(key: Any) -> str:  # noqa: ANN401 - as above
-    serialization = _load("cryptography.hazmat.primitives.serialization")
+    serialization = load_cryptography("hazmat.primitives.serialization")
     form = serialization.Encoding.OpenSSH, serialization.PublicFormat.OpenSSH
     return f"{key.public_key().public_bytes(*form).decode()} holdfast"
 
@@ -76,14 +81,4 @@ def _cipher(context: Context) -> Any:  # noqa: ANN401 - as above
     if said is None or len(said) < LEAST_CHARS:
         message = f"there is no key of {LEAST_CHARS} or more characters to keep secrets with"
         raise SecretsLocked(message)
-    key = blake2b(said.encode(), digest_size=32, person=b"holdfast secrets").digest()
-    return _load("cryptography.hazmat.primitives.ciphers.aead").AESGCM(key)
-
-
-def _load(name: str) -> Any:  # noqa: ANN401 - a module
-    from importlib import import_module  # noqa: PLC0415 - needed by few
-
-    try:
-        return import_module(name)
-    except ModuleNotFoundError as exc:
-        raise Incompatible("git backups need `pip install 'holdfast[git]'`") from exc
+    return cipher_of(key_of(said, person=b"holdfast secrets"))

@@ -135,7 +135,7 @@ class Objects:
             and context.blocks.find((place.pack, place.placement.block_offset)) is None
         }
         if away:
-            raise Away(partial(_bring, context, [*away.values()]))
+            raise BlocksAway(context, [*away.values()])
 
     def check_stored(self, object_ids: Sequence[ObjectId]) -> None:
         """Raises for an object that is missing or damaged where it is stored; no cache is asked."""
@@ -247,18 +247,28 @@ class Objects:
         return again
 
 
+class BlocksAway(Away):
+    """Blocks have to come from a bucket first."""
+
+    def __init__(self, context: Context, places: Sequence[Located]) -> None:
+        super().__init__(partial(_bring, context, places))
+        self.places = places
+
+
+def bring_block(context: Context, place: Located) -> int:
+    """Fetches a block of a bucket; returns how many bytes it has, 0 if there is no room for it."""
+    block = fetch_block(context, place)
+    key = (place.pack, place.placement.block_offset)
+    context.blocks.put(key, block, size=len(block))
+    return len(block) if context.blocks.find(key) is not None else 0
+
+
 def _bring(context: Context, places: Sequence[Located]) -> int:
     """Fetches blocks of a bucket into memory, several at a time; returns how many bytes they have.
 
     0 if memory does not keep one, or one is not as it was.
     """
-
-    def bring(place: Located) -> int:
-        block = fetch_block(context, place)
-        key = (place.pack, place.placement.block_offset)
-        context.blocks.put(key, block, size=len(block))
-        return len(block) if context.blocks.find(key) is not None else 0
-
+    bring = partial(bring_block, context)
     try:
         if len(places) == 1:
             return bring(places[0])

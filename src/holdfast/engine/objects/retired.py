@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from holdfast.catalog.packs import PackRow, RetiredPack
+from holdfast.catalog.port import Lease
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.fencing import fenced
@@ -83,8 +84,8 @@ def is_nearly(name: str, other: str) -> bool:
 
 
 @contextmanager
-def keeping(context: Context) -> Generator[None]:
-    """Keeps the bytes of retired packs where they are.
+def keeping(context: Context) -> Generator[Lease]:
+    """Keeps the bytes of retired packs where they are; lends the lock.
 
     Waits while somebody gives some back, which takes a second for ten thousand packs; raises
     `Busy` if that does not end, as it does not while a backup is made elsewhere, and in place of
@@ -103,7 +104,7 @@ def keeping(context: Context) -> Generator[None]:
             tries_left -= 1
             time.sleep(PAUSE_S)
         try:
-            yield
+            yield lease
         except Damaged:
             lease.check()
             raise

@@ -160,6 +160,23 @@ def folded_head(handle: Handle) -> Generator[tuple[Transaction, Folded]]:
         yield transaction, folded if handle.shows is None else _shown(handle.shows, folded)
 
 
+@contextmanager
+def folded_apart(handle: Handle) -> Generator[Folded]:
+    """Opens the same, to be looked at for long: no transaction is open meanwhile."""
+    context = handle.context
+    with Stage(context, handle.tenant_id, only_shown=True) as stage:
+
+        def look() -> Folded:
+            with context.catalog.read() as transaction:
+                folded = fold(transaction, handle, handle.get_head(transaction), stage)
+                at = folded.at()
+                folded = replace(folded, at=lambda: at)
+                return folded if handle.shows is None else _shown(handle.shows, folded)
+
+        folded = anew(look, again=stage.begin_again)
+        yield replace(folded, source=folded.source.unbound())
+
+
 def _shown(shows: Shows, folded: Folded) -> Folded:
     """Returns the head with what is in the attached directory now."""
     root, more = shows(folded.stage, folded.source, folded.root)

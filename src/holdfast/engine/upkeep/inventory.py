@@ -18,7 +18,7 @@ from holdfast.engine.objects.content import list_refs
 from holdfast.engine.objects.packing import decode_state
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.timeline.diff import entry_name
-from holdfast.engine.upkeep.verify import check_bytes, read_pack
+from holdfast.engine.upkeep.examining import check_bytes, read_pack
 from holdfast.entries import IN_ROW, Blob, Overlay, Session, Submap, blobs_of, decode_entry
 from holdfast.errors import Damaged, RowDamaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId

@@ -37,17 +37,17 @@ from holdfast.engine.pending.damage import let_go
 from holdfast.engine.planes import missing
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions.writing import entry_of
+from holdfast.engine.upkeep.examining import examine, find_index_faults, read_pack
 from holdfast.engine.upkeep.inventory import Inventory
 from holdfast.engine.upkeep.journal import mend_journal
 from holdfast.engine.upkeep.packrows import mend_packs
 from holdfast.engine.upkeep.repacking import lock_name
 from holdfast.engine.upkeep.rows import mend_head, mend_rows
-from holdfast.engine.upkeep.verify import examine, find_index_faults, read_pack
 from holdfast.entries import encode_entry
 from holdfast.errors import Damaged, HoldfastError, PendingDamaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId, object_id_of
 from holdfast.model.basics import EMPTY_MAP, Head, Plane, Root
-from holdfast.model.upkeep import Fault, Lost, Repaired
+from holdfast.model.upkeep import Lost, Repaired
 from holdfast.packs import BLOCK_TARGET_BYTES, ObjectKind, cut, parse_index, read_block
 from holdfast.progress import Progress, no_progress
 from holdfast.tree import build
@@ -148,11 +148,7 @@ class _Repair:
     def _name_rest(self, lost: Sequence[Lost], packs: set[str]) -> list[Lost]:
         """Looks at all of it as `verify` does; notes what stays damaged, and names what is new."""
         context, tenant_id = self._context, self._tenant_id
-        try:
-            with context.catalog.read() as transaction:
-                faults = examine(context, transaction, tenant_id, progress=self._progress).faults
-        except Damaged as exc:
-            faults = [Fault("catalog", str(exc))]
+        faults = examine(context, tenant_id, progress=self._progress).faults
         if any(not each.is_noted for each in faults):
             with context.catalog.write() as transaction:
                 damagenotes.note(transaction, context, tenant_id, faults)

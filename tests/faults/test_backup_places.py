@@ -1,0 +1,370 @@
+"""A backup in a bucket, or encrypted: whole or none, and read by who has its key alone.
+
+On a real bucket, with a wire to it on which answers are lost and the one who sends is killed.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+
+import pytest
+
+import holdfast
+from holdfast.blobs.bucketplace import BucketPlace, open_place
+from holdfast.blobs.places import Pieces, read_whole
+from holdfast.engine.backups.folders import FolderPlace
+from holdfast.engine.backups.reading import Backup
+from holdfast.engine.backups.sealing import HEADER_BYTES, SEGMENT_BYTES, SealedPlace
+from holdfast.engine.core.limits import Limits
+from holdfast.engine.vault import Holdfast
+from holdfast.errors import BackupDamaged, BackupLocked, Busy, InvalidValue, PathExists
+from holdfast.testing.buckets import Fault, SeaweedServer, Wire
+from holdfast.testing.postgres import PostgresServer
+from holdfast.testing.servers import COMMAND
+
+KEY = "correct horse battery staple, and more of it"
+OTHER = "another key of more than thirty-two characters"
+SECRET = b"what nobody else is to read"
+LIMITS = Limits(inline_bytes=512, free_floor_bytes=0)
+
+
+def noise(size: int, seed: int) -> bytes:
+    return Random(seed).randbytes(size)
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def wire(seaweed: SeaweedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+    with Wire(seaweed.endpoint) as wire:
+        for name, value in wire.environ.items():
+            monkeypatch.setenv(name, value)
+        yield wire
+
+
+@pytest.fixture
+def bucket(seaweed: SeaweedServer) -> Callable[[str], str]:
+    """Returns URLs of places in the bucket that nobody else uses."""
+    own = os.urandom(8).hex()
+    return lambda name: seaweed.url(f"{own}/{name}")
+
+
+def fill(vault: Holdfast) -> None:
+    alice = vault.namespace("alice")
+    for number in range(3):
+        alice.files.write_many([(f"{n}.bin", noise(3000, 10 * number + n)) for n in range(3)])
+        alice.snapshot(f"number {number}")
+    alice.files.write("note.txt", SECRET * 100)
+    alice.sessions.create("a", session_id="s", initial_state={"text": SECRET.decode()})
+    vault.tenant("acme").namespace("bob").files.write("theirs.bin", noise(5000, 5))
+
+
+def check_same(location: str, objects: str | Path | None) -> None:
+    with holdfast.open(location, objects=objects, limits=LIMITS) as again:
+        alice = again.namespace("alice")
+        assert alice.files.read("note.txt") == SECRET * 100
+        assert [each.label for each in alice.timeline()][-1] == "number 0"
+        assert alice.at(alice.timeline()[-1]).files.read("2.bin") == noise(3000, 2)
+        assert alice.sessions.get_state("s").state == {"text": SECRET.decode()}
+        assert again.tenant("acme").namespace("bob").files.read("theirs.bin") == noise(5000, 5)
+        assert all(again.tenant(name).verify().ok for name in again.tenants())
+
+
+# There and back
+
+
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+def test_a_vault_goes_to_a_bucket_and_comes_back(
+    tmp_path: Path, wire: Wire, bucket: Callable[[str], str], key: str | None
+) -> None:
+    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+        first = vault.backup(bucket("backup"), key=key)
+        assert (first.is_first, first.is_encrypted, first.is_beside) == (True, bool(key), False)
+        assert first.packs == first.packs_copied > 3
+        wire.counts.clear()
+        wire.body_bytes = 0
+        vault.namespace("alice").files.write("more.bin", noise(4000, 99))
+        second = vault.backup(bucket("backup"), key=key)
+        assert (second.is_first, second.packs_copied) == (False, 1)
+        # The new pack, the rows, the manifest; none of the old packs is read or sent.
+        assert wire.counts["PUT"] == 3
+        assert wire.body_bytes < 20_000
+    done = holdfast.reinstate(bucket("backup"), tmp_path / "again", key=key)
+    assert done.packs >= second.packs
+    check_same(str(tmp_path / "again"), None)
+    # Any tool may copy it: what is in a directory is a backup, too.
+    for path in open_place(bucket("backup")).sizes():
+        (tmp_path / "copied" / path).parent.mkdir(parents=True, exist_ok=True)
+        data = read_whole(open_place(bucket("backup")), path)
+        assert data is not None
+        assert key is None or SECRET not in data
+        (tmp_path / "copied" / path).write_bytes(data)
+    holdfast.reinstate(tmp_path / "copied", tmp_path / "third", key=key)
+    check_same(str(tmp_path / "third"), None)
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
+def test_a_vault_in_a_database_whose_packs_are_in_the_same_bucket(
+    postgres: PostgresServer,
+    bucket_url: str,
+    bucket: Callable[[str], str],
+    key: str | None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    del bucket_url
+    sent, write = list[str](), BucketPlace.write
+
+    def noted(self: BucketPlace, path: str, pieces: Pieces, /, *, size: int) -> None:
+        sent.append(path)
+        write(self, path, pieces, size=size)
+
+    monkeypatch.setattr(BucketPlace, "write", noted)
+    live, new = (postgres.dsn(postgres.create_database()) for _ in range(2))
+    packs, again = bucket("packs"), bucket("again")
+    with holdfast.open(live, objects=packs, limits=LIMITS) as vault:
+        fill(vault)
+        for inside in (packs, f"{packs}/backup", packs.rpartition("/")[0]):
+            with pytest.raises(PathExists):
+                vault.backup(inside, key=key)
+        done = vault.backup(bucket("packs-backup"), key=key)
+        assert done.is_beside
+        # Copied inside of the bucket, unless it is to be encrypted on the way.
+        assert sum(".pack" in path for path in sent) == (done.packs_copied if key else 0)
+        assert done.packs_copied > 3
+        assert vault.backup(bucket("packs-backup"), key=key).packs_copied == 0
+    holdfast.reinstate(bucket("packs-backup"), new, objects=again, key=key)
+    check_same(new, again)
+
+
+def test_the_commands_take_a_bucket_and_the_key_in_a_file(
+    tmp_path: Path, bucket_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+    (tmp_path / "key").write_text(KEY)
+
+    def type_(*argv: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*COMMAND, *argv], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+
+    monkeypatch.setenv("HOLDFAST_BACKUP_KEY_FILE", str(tmp_path / "key"))
+    made = type_("backup", bucket_url, "--data", "live")
+    assert (made.returncode, made.stderr) == (0, "")
+    assert "encrypted" in made.stdout
+    (tmp_path / "key").write_text(OTHER)
+    refused = type_("reinstate", bucket_url, "again")
+    assert refused.returncode != 0
+    assert "another key" in refused.stderr
+    assert not (tmp_path / "again").exists()
+    (tmp_path / "key").write_text(KEY)
+    assert type_("reinstate", bucket_url, "again").returncode == 0
+    check_same(str(tmp_path / "again"), None)
+
+
+# Killed, lost, and two at once
+
+
+def test_kill_9_anywhere_leaves_the_backup_before_or_none(
+    tmp_path: Path, wire: Wire, bucket: Callable[[str], str]
+) -> None:
+    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+    place, puts = bucket("backup"), list[str]()
+    began = subprocess.Popen[bytes]
+
+    def killed_at(number: int) -> bool:
+        """Makes a backup that is killed when it sends its nth object; says whether it was."""
+        left = [number]
+        puts.clear()
+        running = began([*COMMAND, "backup", place, "--data", str(tmp_path / "live"), "-q"])
+
+        def choose(method: str, path: str) -> str | None:
+            if method == "PUT":
+                puts.append(path)
+                left[0] -= 1
+                if not left[0]:
+                    running.send_signal(signal.SIGKILL)
+                    return Fault.LOSE if number % 2 else Fault.BUSY
+            return None
+
+        wire.choose = choose
+        code = running.wait(timeout=60)
+        wire.choose = lambda _method, _path: None
+        assert code in (0, -signal.SIGKILL)
+        return code != 0
+
+    assert killed_at(2)
+    with pytest.raises(BackupDamaged, match="never finished"):
+        holdfast.reinstate(place, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    assert not killed_at(1000)
+    assert "backup.json" in puts[-1]
+    first = Backup(open_place(place)).manifest
+    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+        vault.namespace("alice").files.write("more.bin", noise(4000, 99))
+        vault.namespace("alice").snapshot("more")
+    # A pack, then the rows.
+    for number in (1, 2):
+        assert killed_at(number)
+        backup = Backup(open_place(place))
+        assert backup.manifest == first
+        backup.check()
+    holdfast.reinstate(place, tmp_path / "old")
+    check_same(str(tmp_path / "old"), None)
+    assert not killed_at(1000)
+    made = Backup(open_place(place))
+    assert made.manifest.snapshots == first.snapshots + 1
+    # What the killed ones have left is gone.
+    assert {*open_place(place).sizes()} == made.manifest.paths
+
+
+def test_an_answer_that_was_lost_is_not_taken_for_another_backup(
+    tmp_path: Path, wire: Wire, bucket: Callable[[str], str]
+) -> None:
+    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+        for _ in range(2):
+            lost = list[str]()
+
+            def lose(method: str, path: str, lost: list[str] = lost) -> str | None:
+                if method != "PUT" or lost or "backup.json" not in path:
+                    return None
+                lost.append(path)
+                return Fault.LOSE
+
+            wire.choose = lose
+            vault.backup(bucket("backup"), key=KEY)
+            assert lost
+    holdfast.reinstate(bucket("backup"), tmp_path / "again", key=KEY)
+
+
+@pytest.mark.parametrize("maker", ["bucket_url", "moto_url"])
+def test_of_two_that_make_a_backup_at_once_the_second_is_refused(
+    request: pytest.FixtureRequest, tmp_path: Path, maker: str
+) -> None:
+    url = request.getfixturevalue(maker)
+    plain = open_place(url)
+    for place in (plain, SealedPlace(open_place(f"{url}-sealed"), KEY)):
+        place.publish("backup.json", b"{1}", over=None)
+        with pytest.raises(Busy):
+            place.publish("backup.json", b"{2}", over=None)
+        place.publish("backup.json", b"{3}", over=b"{1}")
+        with pytest.raises(Busy):
+            place.publish("backup.json", b"{4}", over=b"{1}")
+        assert read_whole(place, "backup.json") == b"{3}"
+    # As large as rows are: in parts, and read in ranges.
+    large = noise(40 << 20, 1)
+    pieces = (large[at : at + (1 << 20)] for at in range(0, len(large), 1 << 20))
+    plain.write("catalog-0123456789abcdef", pieces, size=len(large))
+    assert read_whole(plain, "catalog-0123456789abcdef") == large
+    del tmp_path
+
+
+def test_what_lacks_anything_in_a_bucket_is_refused_and_nothing_is_made(
+    tmp_path: Path, bucket_url: str
+) -> None:
+    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+        vault.backup(bucket_url)
+        with pytest.raises(InvalidValue):
+            vault.backup("ftp://somewhere/backup")
+    place = open_place(bucket_url)
+    manifest = Backup(place).manifest
+    for path in (manifest.catalog.file, manifest.packs[0].path):
+        good = read_whole(place, path)
+        assert good is not None
+        for bad in (None, good[:-1], bytes([good[0] ^ 1]) + good[1:]):
+            place.remove(path)
+            if bad is not None:
+                place.write(path, [bad], size=len(bad))
+            with pytest.raises(BackupDamaged):
+                holdfast.reinstate(bucket_url, tmp_path / "again")
+            assert sorted(each.name for each in tmp_path.iterdir()) == ["live"]
+        place.write(path, [good], size=len(good))
+    holdfast.reinstate(bucket_url, tmp_path / "again")
+
+
+# Encrypted
+
+
+@pytest.fixture
+def sealed(tmp_path: Path) -> Path:
+    """An encrypted backup in a directory."""
+    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+        assert vault.backup(tmp_path / "backup", key=KEY).is_encrypted
+        assert vault.backup(tmp_path / "backup", key=KEY).packs_copied == 0
+    return tmp_path / "backup"
+
+
+@pytest.mark.in_memory
+def test_what_is_encrypted_opens_with_its_key_alone(sealed: Path, tmp_path: Path) -> None:
+    for path in sealed.rglob("*"):
+        assert path.is_dir() or SECRET not in path.read_bytes()
+    for key in (None, OTHER, "short"):
+        with pytest.raises(BackupLocked):
+            holdfast.reinstate(sealed, tmp_path / "again", key=key)
+        with holdfast.open(tmp_path / "live") as vault, pytest.raises(BackupLocked):
+            vault.backup(sealed, key=key)
+    with holdfast.open(tmp_path / "live") as vault:
+        vault.backup(tmp_path / "plain")
+        with pytest.raises(BackupLocked):
+            vault.backup(tmp_path / "plain", key=KEY)
+    # Whoever can write there could have put it there.
+    with pytest.raises(BackupLocked):
+        holdfast.reinstate(tmp_path / "plain", tmp_path / "again", key=KEY)
+    assert not (tmp_path / "again").exists()
+    holdfast.reinstate(sealed, tmp_path / "again", key=KEY)
+    check_same(str(tmp_path / "again"), None)
+
+
+@pytest.mark.in_memory
+def test_what_was_altered_swapped_or_cut_short_does_not_open(sealed: Path, tmp_path: Path) -> None:
+    packs = sorted(sealed.rglob("*.pack"))
+    for path in [packs[0], sealed / "backup.json", next(sealed.glob("catalog-*"))]:
+        good = path.read_bytes()
+        for bad in (
+            b"",
+            good[:-1],
+            good[:HEADER_BYTES],
+            good + b"x",
+            bytes([good[0] ^ 1]) + good[1:],
+            good[:30] + bytes([good[30] ^ 1]) + good[31:],
+            good[:-20] + bytes([good[-20] ^ 1]) + good[-19:],
+            packs[1].read_bytes(),
+        ):
+            path.write_bytes(bad)
+            with pytest.raises(BackupDamaged):
+                holdfast.reinstate(sealed, tmp_path / "again", key=KEY)
+        path.write_bytes(good)
+    holdfast.reinstate(sealed, tmp_path / "again", key=KEY)
+
+
+@pytest.mark.in_memory
+def test_a_file_of_many_segments_is_bound_to_its_name_and_its_end(tmp_path: Path) -> None:
+    place = SealedPlace(FolderPlace(tmp_path), KEY)
+    for size in (0, 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 2 * SEGMENT_BYTES):
+        data = noise(size, size)
+        place.write("a", [data[:7], data[7:]], size=size)
+        assert read_whole(place, "a") == data
+        assert place.sizes() == {"a": size}
+    # Cut between two segments; the first one left out; under another name.
+    whole, stored = (tmp_path / "a").read_bytes(), SEGMENT_BYTES + 16
+    for bad in (whole[: HEADER_BYTES + stored], whole[:HEADER_BYTES] + whole[-stored:]):
+        (tmp_path / "a").write_bytes(bad)
+        with pytest.raises(BackupDamaged):
+            read_whole(place, "a")
+    shutil.copy(tmp_path / "a", tmp_path / "b")
+    (tmp_path / "b").write_bytes(whole)
+    with pytest.raises(BackupDamaged):
+        read_whole(place, "b")
