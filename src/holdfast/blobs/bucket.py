@@ -46,6 +46,7 @@ from holdfast.errors import (
     Unavailable,
     shorten,
 )
+from holdfast.spans import SPANS
 from holdfast.tallies import TALLIES
 
 Store = AzureStore | GCSStore | MemoryStore | S3Store
@@ -198,7 +199,7 @@ class BucketBlobStore:
         key = self._key_of(name)
         if start + length <= _FARTHEST:
             try:
-                with self._translated(name):
+                with SPANS.around("bucket.get", self._translated(name)):
                     found = obstore.get(
                         self._quick, key, options={"range": (start, start + length)}
                     )
@@ -215,7 +216,7 @@ class BucketBlobStore:
         """Returns the number of bytes."""
         key = self._key_of(name)
         _count("head")
-        with self._translated(name):
+        with SPANS.around("bucket.head", self._translated(name)):
             return obstore.head(self._quick, key)["size"]
 
     def find_short(self, expected: Mapping[str, int], /) -> dict[str, int]:
@@ -235,7 +236,8 @@ class BucketBlobStore:
         """Removes the object if it is there."""
         if is_blob_name(name):
             _count("delete")
-            with suppress(PackMissing), self._translated(name):
+            deleting = SPANS.around("bucket.delete", self._translated(name))
+            with suppress(PackMissing), deleting:
                 obstore.delete(self._store, _key(name))
 
     def iter_names(self) -> Iterator[tuple[str, int]]:
@@ -243,7 +245,7 @@ class BucketBlobStore:
         pages = _pages(self._store, _PAGE)
         while True:
             _count("list")
-            with self._translated(None):
+            with SPANS.around("bucket.list", self._translated(None)):
                 page = next(pages, None)
             if page is None:
                 return
@@ -296,7 +298,7 @@ class BucketBlobStore:
     def _get_rest(self, name: str, *, start: int, length: int | None) -> bytes:
         key = self._key_of(name)
         if start == 0 and length is None:
-            with self._translated(name):
+            with SPANS.around("bucket.get", self._translated(name)):
                 data = bytes(obstore.get(self._store, key).bytes())
             _count("get", read=len(data))
             return data
@@ -311,7 +313,7 @@ class BucketBlobStore:
         for tries_left in reversed(range(_PUT_TRIES)):
             _count("put", written=len(data))
             try:
-                with self._translated(key, what=what):
+                with SPANS.around("bucket.put", self._translated(key, what=what)):
                     obstore.put(self._store, key, data, mode=self._mode, use_multipart=False)
             except _Taken:
                 held = self._holds(key, data, what=what)
