@@ -51,12 +51,9 @@ class Reach:
     def connect(self, *, until: float) -> Connection:
         """Returns a connection; raises `OperationalError` at that time, by the monotonic clock."""
         begun = time.monotonic()
-        with self._changed:
-            # With nobody who looks, everybody does.
-            is_away, reason = self._given_up >= GIVEN_UP and self._is_watched, self._reason
-        if is_away:
-            raise psycopg.OperationalError(f"it does not answer, and nobody waits for it: {reason}")
         while True:
+            # Also who waits already: it may have stood in line for as long as another has waited.
+            self._check_awaited()
             connection = self._try_until(until)
             if connection is not None:
                 return connection
@@ -72,6 +69,14 @@ class Reach:
             self._changed.notify_all()
         if spare is not None:
             spare.close()
+
+    def _check_awaited(self) -> None:
+        """Raises if somebody has waited in vain, and nobody does any more."""
+        with self._changed:
+            # With nobody who looks, everybody does.
+            is_away, reason = self._given_up >= GIVEN_UP and self._is_watched, self._reason
+        if is_away:
+            raise psycopg.OperationalError(f"it does not answer, and nobody waits for it: {reason}")
 
     def _try_until(self, until: float) -> Connection | None:
         """Returns a connection, if there is one to be had by then; notes why there is none."""
