@@ -3,26 +3,33 @@
     python bench/soak_rolling.py --rounds 2
     python bench/soak_rolling.py --older /path/to/older/bin/holdfast
 
-Two servers on one PostgreSQL stand behind the proxy of `deploy/compose`, with its file. Clients
-write and read all the time. Meanwhile a migration is applied of which the servers know nothing, but
-that it stands beside them; then each server is stopped and started again, with another version if
-one is given, and back. In the end every write that was acknowledged is there. An answer that is
-neither a success nor 503 with `Retry-After`, and a request that is not answered, is a failure.
+Two servers of the older version on one PostgreSQL stand behind the proxy of `deploy/compose`, with
+its file. Clients write and read all the time. Meanwhile `holdfast migrate` of the newer version
+changes the tables; then each server is stopped and started with the newer version, one by one, and
+back. In the end every write that was acknowledged is there. An answer that is neither a success nor
+503 with `Retry-After`, and a request that is not answered, is a failure.
+
+Without `--older`, this version is the older one, and the newer one is a copy of it with a migration
+more, which says that it stands beside this one: whatever else a next version has is not in it.
 """
 
 import argparse
+import os
+import shutil
 import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import httpx
 import psycopg
 
+import holdfast
 from holdfast.catalog.tables import newest_format
 from holdfast.testing.buckets import free_ports
 from holdfast.testing.postgres import PostgresServer
@@ -108,13 +115,23 @@ def start_proxy(folder: Path, servers: list[Server], stack: ExitStack) -> str:
     raise SystemExit((folder / "proxy.log").read_text())
 
 
-def migrate_beside(url: str) -> None:
-    number = newest_format() + 1
-    name = f"{number:04}_more_beside_{number - 1:04}"
-    with psycopg.connect(url, options="-c search_path=holdfast") as connection:
-        connection.execute("LOCK TABLE migrations IN ACCESS EXCLUSIVE MODE")
-        connection.execute("CREATE TABLE more (id BIGINT)")
-        connection.execute("INSERT INTO migrations VALUES (%s, %s, 0)", (number, name))
+def make_newer(folder: Path) -> list[str]:
+    """Returns the command of a copy of this version that knows one migration more."""
+    copy, number = folder / "newer" / "holdfast", newest_format() + 1
+    shutil.copytree(
+        Path(holdfast.__file__).parent, copy, ignore=shutil.ignore_patterns("__pycache__")
+    )
+    more = copy / f"catalog/sql/migrations/{number:04}_more_beside_{number - 1:04}.sql"
+    more.write_text("CREATE TABLE more (\n    id INTEGER PRIMARY KEY\n);\n")
+    python = [sys.executable, "-P", "-m", "holdfast.cli.main"]
+    return ["env", f"PYTHONPATH={copy.parent}", *python]
+
+
+def find_format(url: str) -> int:
+    with psycopg.connect(url) as connection:
+        found = connection.execute("SELECT max(number) FROM holdfast.migrations").fetchone()
+    assert found is not None
+    return found[0]
 
 
 def main() -> None:
@@ -122,23 +139,20 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1, help="there and back so often")
     parser.add_argument("--older", help="the command of another version")
     given = parser.parse_args()
-    versions = [COMMAND, [given.older]] if given.older else [COMMAND, COMMAND]
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        older: Sequence[str] = [given.older] if given.older else COMMAND
+        newer: Sequence[str] = COMMAND if given.older else make_newer(folder)
         database = stack.enter_context(PostgresServer())
         url = database.dsn(database.create_database())
+        place = {"HOLDFAST_DATABASE_URL": url, "HOLDFAST_OBJECTS_URL": str(folder / "packs")}
         servers = list[Server]()
         for number in range(2):
             server = Server(
                 data=folder / f"data-{number}",
                 log=folder / f"server-{number}.log",
-                environ={
-                    "HOLDFAST_DATABASE_URL": url,
-                    "HOLDFAST_OBJECTS_URL": str(folder / "packs"),
-                    "HOLDFAST_STOP_PAUSE": "5",
-                    "HOLDFAST_PROXIES": "127.0.0.1",
-                },
-                command=versions[-1],
+                environ={**place, "HOLDFAST_STOP_PAUSE": "5", "HOLDFAST_PROXIES": "127.0.0.1"},
+                command=older,
             )
             stack.callback(server.kill)
             servers.append(server.start())
@@ -146,15 +160,17 @@ def main() -> None:
         clients.start()
         stack.callback(clients.stop)
         time.sleep(SETTLES_S)
-        if not given.older:
-            migrate_beside(url)
+        before = find_format(url)
+        subprocess.run([*newer, "migrate"], env={**os.environ, **place}, check=True)
+        print(f"tables of format {before}, then {find_format(url)}", flush=True)
         for turn in range(2 * given.rounds):
             for server in servers:
                 began = time.monotonic()
                 code = server.stop()
-                server.command = versions[turn % 2]
+                server.command, word = (older, "older") if turn % 2 else (newer, "newer")
                 server.start()
-                print(f"replaced in {time.monotonic() - began:.1f} s, exit {code}", flush=True)
+                took_s = time.monotonic() - began
+                print(f"{word} in its place after {took_s:.1f} s, exit {code}", flush=True)
                 time.sleep(SETTLES_S)
         clients.stop()
         print(dict(sorted(clients.answers.items())), f"slowest {clients.slowest_s:.2f} s")

@@ -27,6 +27,8 @@ import time
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from holdfast.settingstext import read_number, read_switch
+
 LOCAL_NAME = ".holdfast"
 """The directory of a vault that lies inside what it captures."""
 
@@ -42,6 +44,9 @@ DATA, DATABASE_URL, OBJECTS_URL = (
 
 DB_CONNECTIONS, DB_PREPARE = "HOLDFAST_DB_CONNECTIONS", "HOLDFAST_DB_PREPARE"
 """Variables that say how a database is used."""
+
+CACHE, CACHE_BYTES = "HOLDFAST_CACHE", "HOLDFAST_CACHE_BYTES"
+"""Variables that say where, and how much, of a bucket is kept on this machine."""
 
 SECRETS_KEY = "HOLDFAST_SECRETS_KEY"
 """What the secrets of git backups are encrypted with."""
@@ -357,8 +362,8 @@ NO_COMMANDS = ExecSettings()
 
 
 def runs_commands(environ: Mapping[str, str]) -> bool:
-    """Says whether commands are turned on."""
-    return environ.get(EXEC["is_on"]) == "1"
+    """Says whether commands are turned on; raises `ValueError` for what says neither."""
+    return _is_on(environ, EXEC["is_on"])
 
 
 def exec_settings(environ: Mapping[str, str]) -> ExecSettings:
@@ -372,11 +377,11 @@ def exec_settings(environ: Mapping[str, str]) -> ExecSettings:
 
     def number(field: str) -> int:
         said = environ.get(EXEC[field])
-        return _number(EXEC[field], said) if said else getattr(NO_COMMANDS, field)
+        return read_number(EXEC[field], said) if said else getattr(NO_COMMANDS, field)
 
     found = ExecSettings(
         is_on=True,
-        has_network=environ.get(EXEC["has_network"]) == "1",
+        has_network=_is_on(environ, EXEC["has_network"]),
         seconds=number("seconds"),
         memory_bytes=number("memory_bytes"),
         processes=number("processes"),
@@ -392,16 +397,11 @@ def exec_settings(environ: Mapping[str, str]) -> ExecSettings:
 def exec_environ(told: ExecSettings) -> dict[str, str]:
     """Returns the variables that say of commands what is `told`."""
     values = ((name, getattr(told, field)) for field, name in EXEC.items())
-    return {name: "1" if value is True else str(value or "") for name, value in values}
+    return {name: str(int(v) if isinstance(v, bool) else v or "") for name, v in values}
 
 
-def _number(name: str, said: str) -> int:
-    """Returns a whole number of 1 or more, such as 64 bits hold."""
-    is_number = said.isascii() and said.isdecimal() and len(said) <= 18  # noqa: PLR2004 - see above
-    if not is_number or int(said) < 1:
-        message = f"{name} is a whole number of 1 or more, not {said[:40]!r}"
-        raise ValueError(message)
-    return int(said)
+def _is_on(environ: Mapping[str, str], name: str, usual: str = "0") -> bool:
+    return read_switch(name, environ.get(name) or usual)
 
 
 class DatabaseSettings(NamedTuple):
@@ -416,11 +416,11 @@ class DatabaseSettings(NamedTuple):
 
 
 def database_settings(environ: Mapping[str, str]) -> DatabaseSettings:
-    """Returns what the environment says of databases; raises `ValueError` for no number."""
+    """Returns what the environment says of databases; `ValueError` if that makes no sense."""
     usual, said = DatabaseSettings(), environ.get(DB_CONNECTIONS)
     return usual._replace(
-        connections=_number(DB_CONNECTIONS, said) if said else usual.connections,
-        prepares=environ.get(DB_PREPARE) != "0",
+        connections=read_number(DB_CONNECTIONS, said) if said else usual.connections,
+        prepares=_is_on(environ, DB_PREPARE, "1"),
     )
 
 
@@ -439,11 +439,11 @@ def cache_settings(
     environ: Mapping[str, str], *, platform: str = sys.platform
 ) -> CacheSettings | None:
     """Returns what the environment says of the cache; None for none, `ValueError` for no number."""
-    said = environ.get("HOLDFAST_CACHE_BYTES") or str(USUAL_CACHE_BYTES)
-    if said == "0":
+    said = environ.get(CACHE_BYTES) or str(USUAL_CACHE_BYTES)
+    most = read_number(CACHE_BYTES, said, least=0)
+    if not most:
         return None
-    most = _number("HOLDFAST_CACHE_BYTES", said)
-    named = environ.get("HOLDFAST_CACHE", "")
+    named = environ.get(CACHE, "")
     if named:
         return CacheSettings(os.path.abspath(expand(named, environ)), most)
     home = environ.get("XDG_CACHE_HOME", "")

@@ -183,9 +183,19 @@ def _read_secret(path: str) -> str:
 
 
 def _read(path: str) -> str:
-    """Returns the text of a file; raises `ValueError` for what is none, or none that we may read.
+    """Returns the text of a file; raises `ValueError` as `read_file` does."""
+    try:
+        return read_file(path).decode()
+    except UnicodeDecodeError as exc:
+        message = f"{path!r} is no text in UTF-8"
+        raise ValueError(message) from exc
 
-    Not of what only looks like one: a pipe that nobody writes to would be waited for.
+
+def read_file(path: str) -> bytes:
+    """Returns what is in a file that a setting names; raises `ValueError` if it cannot be that.
+
+    What only looks like a file is none, as a pipe, for which everybody would wait; nor is what is
+    larger than any setting, secret or certificate, and would fill the memory.
     """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -200,8 +210,4 @@ def _read(path: str) -> str:
     if data is None or len(data) > _MOST_BYTES:
         message = f"{path!r} is no file, or has more than {_MOST_BYTES} bytes"
         raise ValueError(message)
-    try:
-        return data.decode()
-    except UnicodeDecodeError as exc:
-        message = f"{path!r} is no text in UTF-8"
-        raise ValueError(message) from exc
+    return data

@@ -150,6 +150,9 @@ def test_the_environment_says_what_flags_do_not(tmp_path: Path):
         ("HOLDFAST_PORT", "70000"),
         ("HOLDFAST_WORKERS", "-1"),
         ("HOLDFAST_ADMIN_KEY", "short"),
+        ("HOLDFAST_EXEC", "yes"),
+        ("HOLDFAST_DEFAULT_NAMESPACE", "../others"),
+        ("HOLDFAST_GIT_CERTIFICATES", "/dev"),
         ("HOLDFAST_DATABASE_URL", "mysql://somewhere"),
         ("HOLDFAST_PREFIX", "no-slash"),
     ],
@@ -163,6 +166,9 @@ def test_a_setting_that_is_none_ends_the_start_with_a_sentence(
     assert told == ""
     assert errors.startswith("holdfast: ")
     assert "Traceback" not in errors
+    # Who looks before is told the same.
+    _, found = (looking := run_serve("--check", environ=environ)).communicate(timeout=PATIENCE_S)
+    assert (looking.returncode, found) == (process.returncode, errors)
 
 
 def test_a_port_that_is_taken_ends_the_start_with_a_sentence(server: Server, tmp_path: Path):
@@ -388,6 +394,8 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path):
             lambda: gone not in workers_of(server) and len(workers_of(server)) == 2, "another one"
         )
         assert ask(server, "/v1/me").status_code == 200
+        said = f"worker {gone} was ended by SIGKILL: worker "
+        wait_until(lambda: said in server.log.read_text(), "a line of the log")
 
 
 def test_a_worker_that_dies_while_it_is_asked_is_replaced_at_once(tmp_path: Path):

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import server
+from holdfast import server, settings
+from holdfast.catalog.postgres import PostgresCatalog
+from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.errors import HoldfastError
 from holdfast.server import failures, problems
-from holdfast.server.variables import DATA, VARIABLES
-from holdfast.settings import EXEC
+from holdfast.server.config import Config, to_environ
 from holdfast.settingsfile import CONFIG, SECRETS
 
 PAGES = Path(__file__).parents[2] / "docs" / "reference"
@@ -33,9 +34,26 @@ def codes_of_the_server() -> dict[str, int]:
     return found | {failures.INTERNAL: problems.FAULT}
 
 
-@pytest.mark.parametrize("name", [DATA, CONFIG, *(v.name for v in VARIABLES), *EXEC.values()])
-def test_every_variable_of_a_server_is_explained(name: str) -> None:
-    assert re.search(rf"^\| .*`{name}`.* \|", SERVING, re.MULTILINE)
+def test_every_variable_of_a_server_is_explained_with_what_is_usual() -> None:
+    found = re.findall(r"^\| `(HOLDFAST_\w+)` \| (?:`(.*?)`)? ?\| \S.* \|$", SERVING, re.MULTILINE)
+    home = {"HOME": "~"}
+    cache = settings.cache_settings(home, platform="linux")
+    assert cache is not None
+    usual = {
+        **to_environ(Config(data=Path())),
+        CONFIG: "",
+        settings.DATA: settings.user_vault(home, platform="linux"),
+        settings.CACHE: cache.folder,
+        settings.CACHE_BYTES: str(cache.max_bytes),
+    }
+    assert len(found) == len(usual)
+    assert dict(found) == usual
+
+
+def test_how_long_bytes_stay_is_said_of_both_databases() -> None:
+    kinds = (PostgresCatalog, SqliteCatalog)
+    of_each = [f"{kind.keep_deleted.total_seconds():.0f}" for kind in kinds]
+    assert "; {} with PostgreSQL, {} without.".format(*of_each) in SERVING
 
 
 def test_every_secret_that_may_be_in_a_file_is_named() -> None:

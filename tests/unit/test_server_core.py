@@ -28,7 +28,7 @@ from holdfast.server.rates import UNLIMITED, Rates
 from holdfast.server.requests import Caller
 from holdfast.server.stopping import Stopping
 from holdfast.server.work.loops import Loops
-from holdfast.settings import ExecSettings
+from holdfast.settings import ExecSettings, database_settings
 
 # Settings
 
@@ -68,6 +68,7 @@ def test_a_worker_is_told_what_its_parent_was_told(tmp_path):
         ("HOLDFAST_EXEC_PROCESSES", "-1"),
         ("HOLDFAST_EXEC_DISK_BYTES", "9" * 19),
         ("HOLDFAST_EXEC_DISK_BYTES", "²"),
+        ("HOLDFAST_EXEC_NETWORK", "true"),
     ],
 )
 def test_a_bound_of_commands_that_makes_no_sense_is_refused_by_all_who_run_them(
@@ -81,9 +82,20 @@ def test_a_bound_of_commands_that_makes_no_sense_is_refused_by_all_who_run_them(
     with pytest.raises(InvalidValue, match=name):
         holdfast.open(tmp_path / "vault")
     # Who runs none is not kept from anything by it.
-    monkeypatch.setenv("HOLDFAST_EXEC", "yes")
+    monkeypatch.setenv("HOLDFAST_EXEC", "0")
     holdfast.open(tmp_path / "vault").close()
     assert configure({name: value}, data=str(tmp_path)).commands == ExecSettings()
+
+
+def test_a_word_that_is_neither_on_nor_off_is_refused_by_all_who_ask(tmp_path, monkeypatch):
+    for name, word in (("HOLDFAST_EXEC", "yes"), ("HOLDFAST_DB_PREPARE", "off")):
+        with pytest.raises(InvalidValue, match=f"{name} is 0 or 1, not '{word}'"):
+            configure({name: word}, data=str(tmp_path))
+    monkeypatch.setenv("HOLDFAST_EXEC", "yes")
+    with pytest.raises(InvalidValue, match="HOLDFAST_EXEC is 0 or 1"):
+        holdfast.open(tmp_path / "vault")
+    with pytest.raises(ValueError, match="HOLDFAST_DB_PREPARE"):
+        database_settings({"HOLDFAST_DB_PREPARE": "off"})
 
 
 def test_no_secret_is_told_to_a_worker(tmp_path):
@@ -110,12 +122,24 @@ def test_no_secret_is_shown_with_the_settings():
         ("HOLDFAST_PORT", "70000"),
         ("HOLDFAST_WORKERS", "-1"),
         ("HOLDFAST_VALIDATION_STATUS", "500"),
+        ("HOLDFAST_PORT", "9" * 5000),
+        ("HOLDFAST_WORKERS", "9" * 18),
+        ("HOLDFAST_ADMIN_KEY", "k" * 15),
+        ("HOLDFAST_API_KEY", "key with a space"),
+        ("HOLDFAST_API_KEY", "k" * 513),
+        ("HOLDFAST_SECRETS_KEY", "k" * 31),
+        ("HOLDFAST_DEFAULT_NAMESPACE", "../others"),
+        ("HOLDFAST_DEFAULT_NAMESPACE", "n" * 500),
+        ("HOLDFAST_CACHE_BYTES", "much"),
         ("HOLDFAST_PREFIX", "holdfast"),
+        ("HOLDFAST_PREFIX", "/hold fast"),
         ("HOLDFAST_WEBHOOK_RETRIES", "soon"),
         ("HOLDFAST_WEBHOOK_RETRIES", "1,nan"),
         ("HOLDFAST_DATABASE_URL", "holdfast_1"),
         ("HOLDFAST_MAX_UPLOAD_BYTES", "-1"),
         ("HOLDFAST_SESSION_TTL", "-1"),
+        ("HOLDFAST_SESSION_TTL", "9" * 18),
+        ("HOLDFAST_WEBHOOK_RETRIES", "1e300"),
         ("HOLDFAST_KEEP_DELETED", "-1"),
         ("HOLDFAST_KEEP_DELETED", "9" * 30),
         ("HOLDFAST_KEEP_DELETED", "7d"),
@@ -125,8 +149,12 @@ def test_no_secret_is_shown_with_the_settings():
     ],
 )
 def test_a_variable_that_makes_no_sense_is_refused(name, value, tmp_path):
-    with pytest.raises(InvalidValue):
+    with pytest.raises(InvalidValue) as raised:
         configure({name: value}, data=str(tmp_path))
+    assert len(str(raised.value)) < 300
+    if (flag := name.removeprefix("HOLDFAST_").lower()) in ("port", "workers"):
+        with pytest.raises(InvalidValue):
+            configure({}, data=str(tmp_path), **{flag: value})
 
 
 def test_with_a_database_packs_stay_in_the_data_directory(tmp_path):
@@ -478,9 +506,18 @@ def test_a_start_that_died_before_its_keys_were_made_leaves_nothing_that_counts(
         patched.setattr(type(vault.keys), "create_first", die)
         with pytest.raises(KeyboardInterrupt):
             make_credentials(vault, Config(data=tmp_path))
+    (left,) = tmp_path.glob("credentials.*.new")
+    left = left.rename(tmp_path / "credentials.999999.new")
     made = make_credentials(vault, Config(data=tmp_path))
     assert made is not None
     assert len(vault.keys.list()) == 2
+    assert not left.exists()
+
+
+def test_a_start_that_fails_leaves_no_keys_that_are_none(vault, tmp_path):
+    with pytest.raises(InvalidValue, match="16 to 512"):
+        make_credentials(vault, Config(data=tmp_path, admin_key="short"))
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith("credentials")]
 
 
 def test_of_two_first_starts_one_makes_keys(vault, tmp_path, monkeypatch):

@@ -1,7 +1,9 @@
 """Certificates that are replaced while a server runs: the new one, or the last that was whole."""
 
 import logging
+import os
 import ssl
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from holdfast.errors import InvalidValue
 from holdfast.server.config import configure
 from holdfast.server.tls import Certificates, load_certificate
 from holdfast.testing.certificates import make_certificate
+from holdfast.testing.servers import COMMAND
 
 
 @pytest.fixture
@@ -86,7 +89,35 @@ def test_files_that_are_no_certificate_and_key_are_refused(files, tmp_path: Path
         environ = dict(
             zip(("HOLDFAST_TLS_CERTIFICATE", "HOLDFAST_TLS_KEY"), map(str, given), strict=True)
         )
-        with pytest.raises(InvalidValue, match="cannot be used"):
+        with pytest.raises(InvalidValue, match=r"HOLDFAST_TLS_CERTIFICATE: .* cannot be used"):
             load_certificate(configure(environ, data=str(tmp_path)))
     with pytest.raises(InvalidValue, match="HOLDFAST_TLS_CERTIFICATE"):
         configure({"HOLDFAST_TLS_KEY": str(key)}, data=str(tmp_path))
+
+
+def test_a_pipe_or_a_huge_file_is_refused_and_not_waited_for(files, tmp_path: Path) -> None:
+    certificate, key = files
+    held, first = Certificates(certificate, key), certificate.read_text()
+    os.mkfifo(tmp_path / "pipe")
+    with (tmp_path / "huge").open("wb") as file:
+        file.truncate(1 << 30)
+    for place in ("pipe", "huge"):
+        said = subprocess.run(
+            [*COMMAND, "serve", "--check"],
+            env={
+                "HOLDFAST_DATA": str(tmp_path),
+                "HOLDFAST_TLS_CERTIFICATE": str(certificate),
+                "HOLDFAST_TLS_KEY": str(tmp_path / place),
+                "HOLDFAST_GIT_CERTIFICATES": str(tmp_path / place),
+            },
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert said.returncode != 0
+        assert said.stderr.count(f"/{place}' is no file, or has more than") == 2
+    # Nor does one that comes in the place of a certificate in use stop who looks for the next.
+    (tmp_path / "pipe").replace(key)
+    held.renew()
+    assert shown(held.context) == first

@@ -102,9 +102,9 @@ def test_all_that_is_wrong_is_named_at_once(tmp_path: Path, toml) -> None:
     said = str(raised.value)
     for part in (
         "there is no setting prot: port is one",
-        "1 or more workers",
+        "1 to 1000 workers",
         "spool is text",
-        "HOLDFAST_PORT is a number",
+        "HOLDFAST_PORT is a whole number of 0 or more, not 'http'",
         "HOLDFAST_WORKS is 0 or 1",
         "HOLDFAST_API_KEY_FILE",
         "HOLDFAST_ADMIN_KEY_FILE",
@@ -210,7 +210,7 @@ def test_a_check_shows_what_would_be_used_and_no_secret(tmp_path: Path, toml) ->
             """
         ),
         "HOLDFAST_DATABASE_URL_FILE": str(tmp_path / "url"),
-        "HOLDFAST_API_KEY": "hidden",
+        "HOLDFAST_API_KEY": "hidden-hidden-hidden",
         "PGPASSWORD_FILE": str(tmp_path / "url"),
     }
     flags = {"port": 80, "host": None}

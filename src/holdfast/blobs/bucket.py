@@ -20,6 +20,7 @@ import obstore
 from holdfast.blobs.buckets import AT_ONCE, Address, Beyond, Bucket, Taken, count
 from holdfast.blobs.port import MARK, check_name, is_blob_name, length_of_range, other_bytes
 from holdfast.errors import Incompatible, PackDamaged, PackMissing
+from holdfast.spans import SPANS
 
 _SUFFIX: Final = ".pack"
 _FEW: Final = 32
@@ -73,7 +74,7 @@ class BucketBlobStore:
         key = self._key_of(name)
         if start + length <= _FARTHEST:
             try:
-                with self._bucket.translated(name):
+                with SPANS.around("bucket.get", self._bucket.translated(name)):
                     found = obstore.get(
                         self._bucket.quick, key, options={"range": (start, start + length)}
                     )
@@ -90,7 +91,7 @@ class BucketBlobStore:
         """Returns the number of bytes."""
         key = self._key_of(name)
         count("head")
-        with self._bucket.translated(name):
+        with SPANS.around("bucket.head", self._bucket.translated(name)):
             return obstore.head(self._bucket.quick, key)["size"]
 
     def find_short(self, expected: Mapping[str, int], /) -> dict[str, int]:
@@ -110,7 +111,8 @@ class BucketBlobStore:
         """Removes the object if it is there."""
         if is_blob_name(name):
             count("delete")
-            with suppress(PackMissing), self._bucket.translated(name):
+            deleting = SPANS.around("bucket.delete", self._bucket.translated(name))
+            with suppress(PackMissing), deleting:
                 obstore.delete(self._bucket.store, key_of(name))
 
     def iter_names(self) -> Iterator[tuple[str, int]]:
@@ -164,7 +166,7 @@ class BucketBlobStore:
     def _get_rest(self, name: str, *, start: int, length: int | None) -> bytes:
         key = self._key_of(name)
         if start == 0 and length is None:
-            with self._bucket.translated(name):
+            with SPANS.around("bucket.get", self._bucket.translated(name)):
                 data = bytes(obstore.get(self._bucket.store, key).bytes())
             count("get", read=len(data))
             return data

@@ -29,6 +29,7 @@ from holdfast.errors import (
     Unavailable,
     shorten,
 )
+from holdfast.spans import SPANS
 from holdfast.tallies import TALLIES
 
 Store = AzureStore | GCSStore | MemoryStore | S3Store
@@ -180,7 +181,7 @@ class Bucket:
         pages = _pages(self.store, _PAGE)
         while True:
             count("list")
-            with self.translated(None):
+            with SPANS.around("bucket.list", self.translated(None)):
                 page = next(pages, None)
             if page is None:
                 return
@@ -207,7 +208,7 @@ class Bucket:
         for tries_left in reversed(range(_PUT_TRIES)):
             count("put", written=len(data))
             try:
-                with self.translated(key, what=what):
+                with SPANS.around("bucket.put", self.translated(key, what=what)):
                     obstore.put(self.store, key, data, mode=mode, use_multipart=False)
             except Taken:
                 held = self._holds(key, data, what=what)

@@ -46,6 +46,7 @@ from holdfast.errors import Incompatible, InvalidValue, PathExists, Unavailable
 from holdfast.ids import IdMaker
 from holdfast.instants import to_us
 from holdfast.model.upkeep import Load, Loss
+from holdfast.spans import SPANS
 
 _OUR_TABLES: Final = (
     "SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' ORDER BY tablename"
@@ -131,16 +132,16 @@ class PostgresCatalog:
 
     def read(self) -> AbstractContextManager[Transaction]:
         """Opens a transaction that sees one moment."""
-        return self._transaction(READING)
+        return SPANS.around("catalog.read", self._transaction(READING))
 
     def ask(self) -> AbstractContextManager[Transaction]:
         """Opens what reads with a single question."""
-        return self._transaction(None)
+        return SPANS.around("catalog.ask", self._transaction(None))
 
     def write(self) -> AbstractContextManager[Transaction]:
         """Opens a transaction that happens wholly or not at all."""
         fetching.write()
-        return self._transaction(WRITING)
+        return SPANS.around("catalog.write", self._transaction(WRITING))
 
     def is_alive(self, writer: str) -> bool:
         """Says whether a writer was heard of lately."""

@@ -9,7 +9,7 @@ SQLite's busy handler would poll (of ten processes with fifty writes each, for u
 import os
 import sqlite3
 from collections.abc import Generator, Sequence
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -50,6 +50,7 @@ from holdfast.ids import IdMaker
 from holdfast.model.upkeep import Load, Loss
 from holdfast.private import claim, close_to_others
 from holdfast.settings import CATALOG_NAME, has_packs
+from holdfast.spans import SPANS
 
 _OPEN: Final = "open"
 _APPLIED: Final = "SELECT number, name FROM migrations"
@@ -114,18 +115,19 @@ class SqliteCatalog:
         self._connections.check_usable()
         return self._locks.hold(self._ids.writer)
 
-    def read(self) -> Reading:
+    def read(self) -> AbstractContextManager[Transaction]:
         """Opens a transaction that sees one moment."""
-        return Reading(self._connections, self._queries)
+        return SPANS.around("catalog.read", Reading(self._connections, self._queries))
 
-    def ask(self) -> Reading:
+    def ask(self) -> AbstractContextManager[Transaction]:
         """Opens what reads with a single question."""
-        return Question(self._connections, self._queries)
+        return SPANS.around("catalog.ask", Question(self._connections, self._queries))
 
-    def write(self) -> Reading:
+    def write(self) -> AbstractContextManager[Transaction]:
         """Opens a transaction that happens wholly or not at all."""
         fetching.write()
-        return Writing(self._connections, self._queries, self._turns, self._watermark)
+        writing = Writing(self._connections, self._queries, self._turns, self._watermark)
+        return SPANS.around("catalog.write", writing)
 
     def is_alive(self, writer: str) -> bool:
         """Says whether the process behind a writer's name still runs."""

@@ -29,6 +29,7 @@ from holdfast.settingsfile import CONFIG, adopt, settle
 
 INTERRUPTED: Final = 130
 CLOSED_PIPE: Final = 141
+LONGEST_MESSAGE: Final = 400
 
 
 def run(argv: Sequence[str], console: Console) -> int:
@@ -213,6 +214,8 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Refuses a command line."""
+        # It repeats what was typed, however long that is.
+        message = message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}…"
         raise usage(message, hint=f"`{self.prog} --help` shows how it is used.")
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:

@@ -46,7 +46,7 @@ def checked_place(
 ) -> Place:
     """Returns the place that is meant; raises `InvalidValue` for one that is not safe."""
     if not 0 <= port <= _LAST_PORT:
-        raise InvalidValue(f"a port is 0 to {_LAST_PORT}, not {port}")
+        raise InvalidValue(f"a port is 0 to {_LAST_PORT}")
     for name in names:
         if not _NAME.fullmatch(name):
             raise InvalidValue("a host is a name such as undo.example.com, or with :PORT")

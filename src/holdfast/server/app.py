@@ -37,7 +37,7 @@ from holdfast.server.directories import Directories
 from holdfast.server.failures import Rephrase, answer_to, say_plainly
 from holdfast.server.logs import log_to
 from holdfast.server.measuring import measuring
-from holdfast.server.observing import Observer, request_id_of, tracer
+from holdfast.server.observing import Observer, request_id_of, request_span
 from holdfast.server.openapi import describe
 from holdfast.server.outbound import Sender
 from holdfast.server.pacing import Pace
@@ -340,7 +340,7 @@ class Application:
             begun = time.monotonic_ns()
             request = Request(scope, receive, self._services, request_id_of(scope["headers"]))
             if self._observer.has_spans:
-                with tracer.start_as_current_span("request"):
+                with request_span(scope["headers"]):
                     await self._serve(request, send, begun)
             else:
                 await self._serve(request, send, begun)

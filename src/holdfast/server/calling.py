@@ -8,7 +8,7 @@ between; byte for byte it is what it would be as a whole.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
@@ -25,10 +25,16 @@ from holdfast.server.routing import Route, Who
 from holdfast.server.stopping import watching
 from holdfast.server.table import Entry
 from holdfast.server.threads import Work, in_thread, tenant_here
+from holdfast.spans import SPANS
 
 
 async def call(entry: Entry, request: Request) -> Response | Stream:
     """Returns what a route answers to a request that was admitted."""
+    with SPANS.around(entry.route.name, nullcontext()):
+        return await _call(entry, request)
+
+
+async def _call(entry: Entry, request: Request) -> Response | Stream:
     route, values = entry.route, _given(entry, request)
     parameters = route.parameters
     is_exact = entry.is_ours and not route.is_lenient and route.who is not Who.ANYBODY

@@ -12,12 +12,12 @@ from typing import Final, NamedTuple
 
 from holdfast import settings
 from holdfast.blobs.port import BUCKET_SCHEMES
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidValue
 from holdfast.sandbox.probing import Sandbox
 from holdfast.server.config import Config, to_environ
 from holdfast.server.tls import load_certificate
 from holdfast.server.variables import ADMIN_KEY, API_KEY, DATA, ELSEWHERE, VARIABLES
-from holdfast.settingsfile import SECRETS, key_of, settle
+from holdfast.settingsfile import SECRETS, key_of, read_file, settle
 
 WITHHELD: Final = "…"
 OPTION, ENVIRONMENT, USUAL = "option", "environment", "usual"
@@ -63,14 +63,39 @@ def iter_settings(
             yield Setting(name, key_of(name), settled[name] if is_plain else WITHHELD, origin)
 
 
+def check_means(config: Config) -> None:
+    """Raises what keeps a server from starting whose files or whose sandbox cannot be used.
+
+    Said where somebody looks, and not when an agent first asks for it.
+    """
+    for check in _CHECKS:
+        check(config)
+
+
+def _check_sandbox(config: Config) -> None:
+    if config.commands.is_on:
+        Sandbox(config.data, cgroup=config.commands.cgroup).check()
+
+
+def _check_git_certificates(config: Config) -> None:
+    try:
+        if config.git_certificates is not None:
+            read_file(config.git_certificates)
+    except ValueError as exc:
+        message = f"{settings.GIT_CERTIFICATES}: {exc}"
+        raise InvalidValue(message) from exc
+
+
+_CHECKS: Final = (load_certificate, _check_sandbox, _check_git_certificates)
+
+
 def iter_faults(config: Config) -> Iterator[str]:
     """Yields what would keep the server from starting, as far as this machine shows it."""
-    try:
-        load_certificate(config)
-        if config.commands.is_on:
-            Sandbox(config.data, cgroup=config.commands.cgroup).check()
-    except HoldfastError as exc:
-        yield str(exc)
+    for check in _CHECKS:
+        try:
+            check(config)
+        except HoldfastError as exc:
+            yield str(exc)
     if config.database_url is not None and find_spec("psycopg") is None:
         yield "PostgreSQL needs `pip install 'holdfast[postgres]'`"
     objects = config.objects or ""
@@ -83,9 +108,6 @@ def iter_faults(config: Config) -> Iterator[str]:
         yield from _not_writable(Path(objects) if objects else config.data)
     if config.spool is not None:
         yield from _not_writable(config.spool)
-    certificates = config.git_certificates
-    if certificates is not None and not os.access(certificates, os.R_OK):
-        yield f"{settings.GIT_CERTIFICATES}: {certificates} cannot be read"
 
 
 def _not_writable(folder: Path) -> Iterator[str]:

@@ -4,7 +4,7 @@ Which variable is which setting says `variables`; how files become part of the e
 `settingsfile`.
 """
 
-import math
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -14,8 +14,11 @@ from typing import Final
 
 from holdfast import settings
 from holdfast.engine.core.limits import GIB, MIB
+from holdfast.engine.gitbackup.secrets import LEAST_CHARS
+from holdfast.engine.planes.handle import check_new_namespace
+from holdfast.engine.tenancy.keys import check_secret
 from holdfast.engine.tenancy.outbox import RETRIES_S
-from holdfast.errors import InvalidValue
+from holdfast.errors import HoldfastError, InvalidValue
 from holdfast.server.variables import ADMIN_KEY, API_KEY, DATA, ELSEWHERE, VARIABLES
 from holdfast.settingsfile import Settled, key_of, settle
 from holdfast.wiring import POSTGRES_SCHEMES
@@ -32,6 +35,9 @@ DATABASE_S: Final = 5.0
 """How long a request waits for a connection to the database, before it is told to come later."""
 
 MOST_CONNECTIONS: Final = 1000
+MOST_WORKERS: Final = 1000
+
+_PREFIX: Final = re.compile(r"(/[A-Za-z0-9._~-]+)*/?")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,17 +174,21 @@ def configure(environ: Mapping[str, str], **flags: object) -> Config:
     folder = settings.expand(data, settled) if data else settings.user_vault(settled)
     values = dict[str, object]()
     for each in VARIABLES:
-        if settled.get(each.name):
+        name, text = each.name, settled.get(each.name)
+        if isinstance(given.get(each.field), str):
+            name, text = f"--{each.field}", str(given.pop(each.field))
+        if text:
             try:
-                values[each.field] = each.read(each.name, settled[each.name])
-            except InvalidValue as exc:
+                values[each.field] = each.read(name, text)
+            except ValueError as exc:
                 problems.append(str(exc))
     try:
         values["commands"] = settings.exec_settings(settled)
+        settings.cache_settings(settled)  # Who opens a bucket asks for it again.
     except ValueError as exc:
         problems.append(str(exc))
     config = Config(data=Path(folder), **{**values, **given})  # pyright: ignore[reportArgumentType] - checked below
-    problems += _wrong(config)
+    problems += [*_wrong(config), *_unusable(config)]
     if problems:
         raise InvalidValue("; ".join(problems))
     return config
@@ -213,8 +223,8 @@ def _wrong(config: Config) -> list[str]:
     url, certificate, key = config.database_url, config.tls_certificate, config.tls_key
     kept = config.keep_deleted_seconds or 0
     rules = (
-        (0 <= config.port <= LAST_PORT, f"a port is up to {LAST_PORT}, not {config.port}"),
-        (config.workers >= 1, "a server has 1 or more workers"),
+        (0 <= config.port <= LAST_PORT, f"a port is up to {LAST_PORT}"),
+        (1 <= config.workers <= MOST_WORKERS, f"a server has 1 to {MOST_WORKERS} workers"),
         (
             config.admin_key is None or config.admin_key != config.api_key,
             f"{ADMIN_KEY} and {API_KEY} are two keys",
@@ -228,11 +238,10 @@ def _wrong(config: Config) -> list[str]:
             f"{settings.DB_CONNECTIONS} is 1 to {MOST_CONNECTIONS}",
         ),
         (
-            min(config.max_upload_bytes, config.max_snapshot_bytes) >= 0,
-            "a limit is 0 or more bytes",
+            (config.session_ttl_seconds or 0) <= CENTURY_S,
+            f"HOLDFAST_SESSION_TTL is 0 to {CENTURY_S} seconds",
         ),
-        ((config.session_ttl_seconds or 0) >= 0, "HOLDFAST_SESSION_TTL is 0 or more seconds"),
-        (0 <= kept <= CENTURY_S, f"HOLDFAST_KEEP_DELETED is 0 to {CENTURY_S} seconds"),
+        (kept <= CENTURY_S, f"HOLDFAST_KEEP_DELETED is 0 to {CENTURY_S} seconds"),
         (
             # Webhooks are sent what the events say, and that is tried for about a day.
             2 * DAY_S <= config.keep_events_seconds <= CENTURY_S,
@@ -243,17 +252,17 @@ def _wrong(config: Config) -> list[str]:
             f"HOLDFAST_KEEP_TRACES is {DAY_S} to {CENTURY_S} seconds, or 0 for ever",
         ),
         (
-            all(0 <= seconds <= LONGEST_GRACE_S for seconds in (config.grace_s, config.pause_s)),
+            max(config.grace_s, config.pause_s) <= LONGEST_GRACE_S,
             f"HOLDFAST_STOP_SECONDS and HOLDFAST_STOP_PAUSE are 0 to {LONGEST_GRACE_S} seconds",
         ),
         (
-            all(0 <= seconds < math.inf for seconds in config.retries_s),
-            "HOLDFAST_WEBHOOK_RETRIES are numbers of seconds",
+            all(0 <= seconds <= CENTURY_S for seconds in config.retries_s),
+            "HOLDFAST_WEBHOOK_RETRIES are numbers of seconds, none of them longer than a century",
         ),
         (config.validation_status in (400, 422), "HOLDFAST_VALIDATION_STATUS is 400 or 422"),
         (
-            not config.prefix or config.prefix.startswith("/"),
-            "a prefix begins with a slash: /holdfast",
+            _PREFIX.fullmatch(config.prefix) is not None,
+            "a prefix is a path of letters, digits and . _ ~ -, after a slash: /holdfast",
         ),
         (
             key is None or certificate is not None,
@@ -261,3 +270,21 @@ def _wrong(config: Config) -> list[str]:
         ),
     )
     return [message for is_right, message in rules if not is_right]
+
+
+def _unusable(config: Config) -> Iterator[str]:
+    """Yields what the engine would refuse of keys and names, by the engine's own rules."""
+    secret = config.secrets_key
+    if secret is not None and len(secret) < LEAST_CHARS:
+        yield f"{settings.SECRETS_KEY} has {LEAST_CHARS} or more characters"
+    checks = (
+        (ADMIN_KEY, config.admin_key, check_secret),
+        (API_KEY, config.api_key, check_secret),
+        ("HOLDFAST_DEFAULT_NAMESPACE", config.default_namespace, check_new_namespace),
+    )
+    for name, value, check in checks:
+        try:
+            if value is not None:
+                check(value)
+        except HoldfastError as exc:
+            yield f"{name}: {exc}"

@@ -8,11 +8,13 @@ been given, until it is first used.
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from holdfast.engine.vault import Holdfast
+from holdfast.errors import HoldfastError
 from holdfast.model.keys import Scope
 from holdfast.server.config import Config
 
@@ -70,17 +72,27 @@ def _make_in_file(vault: Holdfast, config: Config) -> Credentials | None:
     # Of its own: another server of the same vault may be starting at the same moment.
     aside = path.with_suffix(f".{os.getpid()}.new")
     if vault.keys.list():
-        return _found_aside(vault, path)
+        found = _found_aside(vault, path)
+        _clear_aside(vault, path)
+        return found
     config.data.mkdir(parents=True, exist_ok=True, mode=0o700)
     made = _new(vault, config, path=path)
-    _write(aside, made)
-    _sync(config.data)
-    if not vault.keys.create_first(admin=made.admin_key, runtime=made.api_key):
-        aside.unlink(missing_ok=True)  # Another server of the same vault was first.
-        return None
-    aside.replace(path)
-    _sync(config.data)
-    return made
+    try:
+        _write(aside, made)
+        _sync(config.data)
+        is_first = vault.keys.create_first(admin=made.admin_key, runtime=made.api_key)
+    except (OSError, HoldfastError):
+        # Whether they were made is for the vault to say; if it cannot, a later start asks again.
+        with suppress(OSError, HoldfastError):
+            if not vault.keys.list():
+                aside.unlink()
+        raise
+    if is_first:
+        with suppress(FileNotFoundError):  # Another start has found it, and named it.
+            aside.replace(path)
+        _sync(config.data)
+    _clear_aside(vault, path)
+    return made if is_first else None
 
 
 def _new(vault: Holdfast, config: Config, *, path: Path | None) -> Credentials:
@@ -95,15 +107,33 @@ def _new(vault: Holdfast, config: Config, *, path: Path | None) -> Credentials:
 def _found_aside(vault: Holdfast, path: Path) -> Credentials | None:
     """Returns the keys of a start that died before it could tell them; None if none did."""
     for aside in path.parent.glob(f"{path.stem}.*.new"):
-        try:
-            told = json.loads(aside.read_bytes())
-            made = Credentials(path, told["workspace_id"], told["admin_key"], told["api_key"])
-        except (OSError, ValueError, KeyError):
-            continue
-        if vault.admit(made.admin_key) is not None and not path.exists():
+        made = _read_aside(aside, path)
+        is_made = made is not None and vault.admit(made.admin_key) is not None
+        if is_made and not path.exists():
             aside.replace(path)
             return made
     return None
+
+
+def _read_aside(aside: Path, path: Path) -> Credentials | None:
+    """Returns the keys that a start has written down; None for what is not whole."""
+    try:
+        told = json.loads(aside.read_bytes())
+        return Credentials(path, told["workspace_id"], told["admin_key"], told["api_key"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _clear_aside(vault: Holdfast, path: Path) -> None:
+    """Removes what starts have left that made no keys: there are keys, and these are none.
+
+    Who is about to make some finds that another was first, and misses nothing.
+    """
+    for aside in path.parent.glob(f"{path.stem}.*.new"):
+        made = _read_aside(aside, path)
+        if made is None or vault.admit(made.admin_key) is None:
+            with suppress(OSError):
+                aside.unlink()
 
 
 def _write(path: Path, made: Credentials) -> None:

@@ -7,11 +7,12 @@ what and how it went; never a key, a body, a query or a file's content.
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Final
 
 import msgspec
-from opentelemetry import trace
+from opentelemetry import propagate, trace
 from prometheus_client import Counter, Histogram
 
 from holdfast.server.asgi import Header
@@ -20,6 +21,7 @@ from holdfast.server.logs import tell
 from holdfast.server.rates import Rates
 from holdfast.server.requests import Request
 from holdfast.server.responses import Response, Stream
+from holdfast.spans import SPANS
 
 access = logging.getLogger("holdfast.access")
 tracer = trace.get_tracer("holdfast.server")
@@ -34,6 +36,7 @@ loop then waits behind whoever computes: a tenth of all that it did beside a bus
 
 _LONGEST_ID: Final = 64
 _SECOND_NS: Final = 1_000_000_000
+_FAULT: Final = 500
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 REQUESTS: Final = Counter(
@@ -75,6 +78,7 @@ class Observer:
         # Spans cost time, and without a provider nobody ever sees one.
         provider = trace.get_tracer_provider()
         self.has_spans = not isinstance(provider, trace.ProxyTracerProvider)
+        SPANS.draw(_span if self.has_spans else None)
         self._counted = dict[Kind, tuple[Counter, Histogram]]()
         """What counts requests of a kind: to look it up takes longer than to count."""
 
@@ -99,7 +103,15 @@ class Observer:
         if self.has_spans:
             span = trace.get_current_span()
             span.update_name(f"{kind[0]} {kind[1]}")
-            span.set_attributes({"http.route": kind[1], "http.response.status_code": status})
+            span.set_attributes(
+                {
+                    "http.request.method": method,
+                    "http.route": kind[1],
+                    "http.response.status_code": status,
+                }
+            )
+            if status >= _FAULT:
+                span.set_status(trace.StatusCode.ERROR)
         counted = self._counted.get(kind)
         if counted is None:
             counted = self._counted[kind] = (REQUESTS.labels(*kind), SECONDS.labels(*kind[:2]))
@@ -107,6 +119,35 @@ class Observer:
         counted[1].observe(seconds)
         if access.isEnabledFor(logging.INFO):
             tell(access, _line(request, kind, seconds))
+
+
+def request_span(headers: Iterable[tuple[bytes, bytes]]) -> AbstractContextManager[object]:
+    """Begins the span of a request: below that of who sent it, if it says which that is."""
+    said = {name.decode("latin-1"): value.decode("latin-1") for name, value in headers}
+    # Whatever is raised says what somebody has named or written: that is no operator's.
+    return tracer.start_as_current_span(
+        "request",
+        context=propagate.extract(said),
+        kind=trace.SpanKind.SERVER,
+        record_exception=False,
+        set_status_on_exception=False,
+    )
+
+
+@contextmanager
+def _span(name: str) -> Generator[None]:
+    """Draws a part of a request; what nobody has asked for is in no span."""
+    if not trace.get_current_span().get_span_context().is_valid:
+        yield
+        return
+    with tracer.start_as_current_span(
+        name, record_exception=False, set_status_on_exception=False
+    ) as span:
+        try:
+            yield
+        except Exception as exc:
+            span.set_attribute("error.type", type(exc).__name__)
+            raise
 
 
 def _line(request: Request, kind: Kind, seconds: float) -> str:

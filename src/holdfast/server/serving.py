@@ -25,15 +25,15 @@ from uvicorn.supervisors import Multiprocess
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue, Unavailable
 from holdfast.private import is_open
-from holdfast.sandbox.probing import Sandbox
 from holdfast.server.announcing import announced
 from holdfast.server.app import Speaking, open_vault, start_log
+from holdfast.server.checking import check_means
 from holdfast.server.config import Config, to_environ
 from holdfast.server.credentials import Started, make_credentials
 from holdfast.server.pages import HOME
 from holdfast.server.room import remove_uploads, shared_folder
 from holdfast.server.routes.info import SHARED_METRICS
-from holdfast.server.tls import load_certificate, make_context
+from holdfast.server.tls import make_context
 
 logger = logging.getLogger("holdfast.server")
 
@@ -64,10 +64,7 @@ def serve(
         # once more: to be asked to stop and to do so is no failure.
         signal.signal(number, _leave)
     start_log(config)
-    if config.commands.is_on:
-        # Here, where somebody looks: not when an agent first asks for it.
-        Sandbox(config.data, cgroup=config.commands.cgroup).check()
-    load_certificate(config)  # Likewise.
+    check_means(config)
     if config.spool is not None:
         _use_spool(config.spool)
     listening = _listen(config)
@@ -193,12 +190,21 @@ class _Workers(Multiprocess):
     """Keeps worker processes alive; when they are to stop, nobody is let in any more."""
 
     def keep_subprocess_alive(self) -> None:
-        """Replaces the workers that died."""
+        """Replaces the workers that died, and says so."""
         for worker in self.processes:
             # The worker's end of the pipe is held here, too. Until it is closed, a worker that dies
             # while it is asked whether it lives leaves no end of file, and `WORKER_S` are waited.
             worker.child_conn.close()
+        before = [*self.processes]
         super().keep_subprocess_alive()
+        for gone, new in zip(before, self.processes, strict=True):
+            if new is not gone:
+                logger.error(
+                    "worker %s %s: worker %s takes its place",
+                    gone.pid,
+                    _end_of(gone.exitcode),
+                    new.pid,
+                )
 
     def terminate_all(self) -> None:
         """Asks all workers to stop."""
@@ -208,6 +214,15 @@ class _Workers(Multiprocess):
         super().terminate_all()
 
 
+def _end_of(code: int | None) -> str:
+    """Returns how a process ended."""
+    if code is None or code >= 0:
+        return f"ended with exit code {code}"
+    with suppress(ValueError):  # Of the system's own there are some without a name.
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"was ended by signal {-code}"
+
+
 def _listen(config: Config) -> socket.socket:
     family = socket.AF_INET6 if ":" in config.host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
@@ -215,9 +230,10 @@ def _listen(config: Config) -> socket.socket:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind((config.host, config.port))
         listening.listen(BACKLOG)
-    except OSError as exc:
+    except (OSError, ValueError) as exc:  # What cannot be a name is no text for DNS.
         listening.close()
-        message = f"{config.host}:{config.port} cannot be listened on: {exc.strerror or exc}"
+        reason = getattr(exc, "strerror", None) or exc
+        message = f"{config.host[:80]}:{config.port} cannot be listened on: {reason}"
         raise Unavailable(message).with_hint(_OTHER_PLACE) from exc
     listening.set_inheritable(True)
     return listening

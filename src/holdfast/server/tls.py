@@ -18,6 +18,7 @@ from typing import Any, Final
 from holdfast.errors import InvalidValue
 from holdfast.server.config import Config, configure
 from holdfast.settings import process_environ
+from holdfast.settingsfile import read_file
 
 logger = logging.getLogger("holdfast.server")
 
@@ -96,12 +97,13 @@ def _load(certificate: Path, key: Path | None) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     try:
+        for path in (certificate, key or certificate):
+            read_file(str(path))  # OpenSSL would wait for a pipe, and read whatever is large.
         # Nobody is there to be asked for a password.
         context.load_cert_chain(certificate, key, password=_refuse(key or certificate))
     except (OSError, ValueError) as exc:
-        reason = exc.strerror if isinstance(exc, FileNotFoundError | PermissionError) else exc
         files = str(certificate) if key is None else f"{certificate} and {key}"
-        message = f"the TLS certificate of {files} cannot be used: {reason}"
+        message = f"HOLDFAST_TLS_CERTIFICATE: {files} cannot be used: {exc}"
         raise InvalidValue(message) from exc
     return context
 

@@ -14,7 +14,8 @@ from typing import Any, Final, NamedTuple
 
 from holdfast import settings
 from holdfast.engine.tenancy.outbox import RETRIES_S
-from holdfast.errors import InvalidValue
+from holdfast.settingstext import read_number
+from holdfast.settingstext import read_switch as _switch
 
 DATA, ADMIN_KEY, API_KEY = "HOLDFAST_DATA", "HOLDFAST_ADMIN_KEY", "HOLDFAST_API_KEY"
 SECRETS_KEY: Final = settings.SECRETS_KEY
@@ -34,11 +35,7 @@ def _shown(value: object) -> str:
 
 
 def _number(name: str, given: str) -> int:
-    try:
-        return int(given)
-    except ValueError as exc:
-        message = f"{name} is a number, not {given[:40]!r}"
-        raise InvalidValue(message) from exc
+    return read_number(name, given, least=0)
 
 
 def _number_or_none(name: str, given: str) -> int | None:
@@ -47,14 +44,6 @@ def _number_or_none(name: str, given: str) -> int | None:
 
 def _shown_or_0(value: int | None) -> str:
     return str(value or 0)
-
-
-def _switch(name: str, given: str) -> bool:
-    # Whatever else somebody means by `false` or `off`, it is not that nothing happens.
-    if given not in ("0", "1"):
-        message = f"{name} is 0 or 1, not {given[:40]!r}"
-        raise InvalidValue(message)
-    return given == "1"
 
 
 def _shown_switch(value: object) -> str:
@@ -69,7 +58,7 @@ def _one_of(*words: str) -> Callable[[str, str], str]:
     def read(name: str, given: str) -> str:
         if given.lower() not in words:
             message = f"{name} is {', '.join(words[:-1])} or {words[-1]}, not {given[:40]!r}"
-            raise InvalidValue(message)
+            raise ValueError(message)
         return given.lower()
 
     return read
@@ -80,7 +69,7 @@ def _seconds(name: str, given: str) -> tuple[float, ...]:
         return tuple(float(part) for part in given.split(",") if part.strip()) or RETRIES_S
     except ValueError as exc:
         message = f"{name} is numbers of seconds with commas between them"
-        raise InvalidValue(message) from exc
+        raise ValueError(message) from exc
 
 
 def _joined(value: tuple[object, ...]) -> str:
@@ -93,7 +82,7 @@ def _networks(name: str, given: str) -> tuple[str, ...]:
         return tuple(str(ip_network(part)) for part in parts if part)
     except ValueError as exc:
         message = f"{name} are addresses or networks, with commas between them: {exc}"
-        raise InvalidValue(message) from exc
+        raise ValueError(message) from exc
 
 
 def _hosts(name: str, given: str) -> tuple[str, ...]:
@@ -110,7 +99,7 @@ def _host(name: str, given: str) -> str:
             f"{name} are names of hosts, without ports, with commas between them, and http:// "
             f"before those that are reached without TLS; not {given[:80]!r}"
         )
-        raise InvalidValue(message)
+        raise ValueError(message)
     return f"{scheme or 'https'}://{host}"
 
 
@@ -128,7 +117,7 @@ class Variable(NamedTuple):
     field: str
     name: str
     read: Callable[[str, str], object] = _text
-    """Returns the setting, of the variable's name and text."""
+    """Returns the setting, of the variable's name and text; raises `ValueError` for no such."""
     show: Callable[[Any], str] = _shown
     """Returns the text that `read` makes the setting of; empty for what is usual."""
     is_secret: bool = False
@@ -175,6 +164,6 @@ VARIABLES: Final = (
 """All that the environment says to a server, but for where its data are, and of commands."""
 
 ELSEWHERE: Final = frozenset(
-    {DATA, *settings.EXEC.values(), "HOLDFAST_CACHE", "HOLDFAST_CACHE_BYTES", "HOLDFAST_MCP_TOKEN"}
+    {DATA, *settings.EXEC.values(), settings.CACHE, settings.CACHE_BYTES, "HOLDFAST_MCP_TOKEN"}
 )
 """What else of ours may stand among them: read by others, or in another way."""

@@ -135,6 +135,7 @@ def _serve(arguments: Namespace, console: Console) -> int:
     with bound as subject:
         try:
             from holdfast.mcp import serving  # noqa: PLC0415 - an extra
+            from holdfast.wiring import said  # noqa: PLC0415 - loads an engine
         except ModuleNotFoundError as exc:
             raise usage(
                 f"{exc.name} is not installed", hint="This needs `pip install 'holdfast[mcp]'`."
@@ -142,7 +143,7 @@ def _serve(arguments: Namespace, console: Console) -> int:
         server = serving.build(
             subject,
             version=holdfast.__version__,
-            runs_commands=runs_commands(console.environ),
+            runs_commands=said(runs_commands, console.environ),
         )
         if place is None:
             if console.is_terminal:

@@ -32,8 +32,8 @@ def configure(parser: ArgumentParser) -> None:
     )
     parser.epilog = EXAMPLES
     parser.add_argument("--host", metavar="HOST", help="the address to listen on (127.0.0.1)")
-    parser.add_argument("--port", metavar="PORT", type=int, help="the port to listen on (7433)")
-    parser.add_argument("--workers", metavar="N", type=int, help="how many processes answer (1)")
+    parser.add_argument("--port", metavar="PORT", help="the port to listen on (7433)")
+    parser.add_argument("--workers", metavar="N", help="how many processes answer (1)")
     add_config(parser)
     parser.add_argument(
         "--check", action="store_true", help="say what would be used, and what is wrong with it"

@@ -249,12 +249,28 @@ def check_namespace(context: Context, tenant_id: TenantId, name: str) -> str:
     names were allowed, and what is in them stays within reach.
     """
     check_name("namespace", name)
-    if not _NO_PART.isdisjoint(_SEPARATOR.split(name)):
+    if _reads_like_path(name):
         with context.catalog.read() as transaction:
             is_there = transaction.find_head(tenant_id, name) is not None
         if not is_there:
-            raise InvalidName("namespace", name, reason="it reads like a path")
+            raise _path_like(name)
     return name
+
+
+def check_new_namespace(name: str) -> str:
+    """Returns what a new namespace may be called; raises `InvalidName` otherwise."""
+    check_name("namespace", name)
+    if _reads_like_path(name):
+        raise _path_like(name)
+    return name
+
+
+def _reads_like_path(name: str) -> bool:
+    return not _NO_PART.isdisjoint(_SEPARATOR.split(name))
+
+
+def _path_like(name: str) -> InvalidName:
+    return InvalidName("namespace", name, reason="it reads like a path")
 
 
 def check_title(kind: str, text: str, *, max_chars: int) -> str:

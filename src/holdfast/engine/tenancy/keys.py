@@ -163,7 +163,7 @@ class Keys(Part):
             id=self._context.ids.key(),
             tenant_id=self._tenant_id,
             name=name,
-            prefix=_prefix_of(_checked(secret)),
+            prefix=_prefix_of(check_secret(secret)),
             scope=scope,
             created_at=self._context.clock(),
         )
@@ -203,7 +203,8 @@ def _prefix_of(secret: str) -> str:
     return secret[: min(PREFIX_CHARS, len(secret) // 3)]
 
 
-def _checked(secret: str) -> str:
+def check_secret(secret: str) -> str:
+    """Returns what may be a key; raises `InvalidValue` otherwise."""
     if not (MIN_SECRET_CHARS <= len(secret) <= MAX_SECRET_CHARS and secret.isascii()):
         message = f"a key has {MIN_SECRET_CHARS} to {MAX_SECRET_CHARS} ASCII characters"
         raise InvalidValue(message)
