@@ -109,8 +109,12 @@ def try_resident(argv: list[str], *, hot: frozenset[str] = HOT) -> int | None:
     here = os.path.realpath(os.path.join(cwd, os.path.expanduser(directory)))
     environ = dict(os.environ)
     connection = _reach(find_location(environ, here, data), here, environ)
-    return None if connection is None else _ask(
-        connection, command, _request(argv, cwd), lost=LOST_JSON if "--json" in argv else LOST
+    return (
+        None
+        if connection is None
+        else _ask(
+            connection, command, _request(argv, cwd), lost=LOST_JSON if "--json" in argv else LOST
+        )
     )
 
 

@@ -66,13 +66,13 @@ def run(arguments: Namespace, console: Console) -> int:
     )
     for line in done.damage:
         console.say(f"  known to be lost before: {escaped(line)}")
-    for said, names in (
+    for outcome, names in (
         ("erased again, as it says", done.erased),
         ("erased before the backup was made", done.erased_before),
         ("matches nothing in this vault", done.unmatched),
     ):
         for name in names:
-            console.say(f"  {escaped(name)}: {said}")
+            console.say(f"  {escaped(name)}: {outcome}")
     return DONE
 
 
