@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +16,14 @@ import pytest
 
 import holdfast
 from holdfast.engine.commands import warm
+from holdfast.engine.commands.door import run_as
 from holdfast.engine.directory import lending
 from holdfast.engine.directory.lending import Place
+from holdfast.engine.planes.commanding import Manner
 from holdfast.errors import Busy, InvalidValue, NotBuilt, QuotaExceeded, TooLarge
 from holdfast.model.basics import Kind
 from holdfast.model.commands import Stopped
+from holdfast.operations.commands import Command
 from holdfast.sandbox.users import find_user
 from holdfast.settings import ExecSettings
 from holdfast.testing.sandboxes import why_none
@@ -339,6 +343,35 @@ def test_whoever_waits_for_too_long_is_told(
     monkeypatch.setattr(lending, "PATIENCE_S", 0.05)
     with place.hold(), pytest.raises(Busy):
         agent.exec("true")
+
+
+def test_what_no_snapshot_holds_is_named(local: holdfast.Holdfast) -> None:
+    agent = local.namespace("alice")
+    done = agent.exec("mkfifo pipe")
+    assert (done.snapshot, done.skipped) == (None, ["pipe"])
+    done = agent.exec("rm pipe; mkdir sub; mkfifo sub/other; echo 1 > one")
+    assert (done.is_partial, done.skipped) == (False, ["sub/other"])
+    assert agent.exec("rm sub/other").skipped == []
+
+
+@pytest.mark.parametrize("is_held", [True, False])
+def test_who_has_left_by_its_turn_is_never_begun(
+    local: holdfast.Holdfast, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_held: bool
+) -> None:
+    agent = local.namespace("alice")
+    agent.exec("true")
+    (place,) = places(tmp_path)
+    monkeypatch.setattr(lending, "PATIENCE_S", 5.0)
+    # As another process holds it while this one waits; or as one leaves that found it free.
+    asked = iter([True, True, False] if is_held else [True, False])
+    manner = Manner(is_wanted=lambda: next(asked))
+    with (
+        place.hold() if is_held else nullcontext(),
+        pytest.raises(Busy, match="whoever asked for it has left"),
+    ):
+        run_as(agent, Command("echo 1 > one"), manner)
+    assert (names(agent), [*agent.timeline()]) == ([], [])
+    assert agent.exec("ls").stdout == ""
 
 
 def test_where_nobody_has_turned_it_on_nothing_is_run(

@@ -348,8 +348,9 @@ def test_a_hostile_repository_is_refused_and_leaves_nothing(agent, copy, path):
         writer.begin("hostile", author="x", seconds=1)
         writer.put(b"A", FILE, 1, [b"1"])
         writer.put(path, FILE, 1, [b"2"])
-    with pytest.raises(UnsafeArchive):
-        import_history(agent._handle, copy, HEAD, origin="test")
+    with pytest.raises(UnsafeArchive, match="the repository was refused") as told:
+        agent.git.import_(str(copy.folder), branch="main")
+    assert "another branch" in told.value.hint
     assert not agent.status().exists
 
 

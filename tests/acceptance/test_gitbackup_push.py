@@ -127,6 +127,17 @@ def test_tasks_restores_undos_and_forks_are_ordinary_commits(vault, sshd, bare, 
     assert compare(agent, bare, place_in_memory / "clone", every=10) > 5
 
 
+def test_before_the_first_snapshot_there_is_nothing_to_push(vault, sshd, bare):
+    agent = vault.namespace("agent")
+    set_up(agent, sshd, bare)
+    agent.files.write("a", "1")
+    assert agent.git.push().asked_at is None
+    assert (run_all(vault), agent.git.get().last_error) == (0, None)
+    agent.snapshot()
+    agent.git.push()
+    assert (run_all(vault), commits_in(bare)) == (1, 1)
+
+
 def test_nothing_is_pushed_before_the_host_key_is_confirmed(vault, sshd, bare):
     agent = vault.namespace("agent")
     agent.files.write("a", "1")
@@ -315,8 +326,9 @@ def test_what_is_secret_comes_out_nowhere(opens, sshd, bare, place_in_memory, ca
         other.namespace("agent").git.push()
         run_all(other)
         assert other.namespace("agent").git.get().last_error.startswith("secrets_locked")
-        with pytest.raises(SecretsLocked):
+        with pytest.raises(SecretsLocked) as told:
             other.namespace("new").git.configure(sshd.url(bare))
+        assert told.value.hint.startswith("Set HOLDFAST_SECRETS_KEY to 32 or more characters")
 
 
 @pytest.mark.parametrize(
@@ -562,6 +574,7 @@ def test_the_command_line_sets_a_copy_up_pushes_it_and_brings_it_back(sshd, bare
         return json.loads(done.stdout or done.stderr)
 
     here = ("--namespace", "agent")
+    assert "`holdfast git set URL`" in run(*here, code=3)["error"]["hint"]
     sshd.admit(run("set", sshd.url(bare), *here)["public_key"])
     assert "host_key_unconfirmed" in run("push", *here, code=1)["last_error"]
     shown = run("host-keys", *here)["host_keys"]
@@ -575,7 +588,11 @@ def test_the_command_line_sets_a_copy_up_pushes_it_and_brings_it_back(sshd, bare
     key = place_in_memory / "mine"
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)], check=True)
     sshd.admit(key.with_suffix(".pub").read_text().strip())
-    more = ["--key", str(key), "--fingerprint", shown[0]["fingerprint"]]
+    more = ["--key", str(key), "--fingerprint", named := "SHA256:" + "A" * 43]
+    told = run("import", sshd.url(bare), "--namespace", "again", *more, code=4)["error"]
+    assert f"you named '{named}', and 127.0.0.1 shows " in told["message"]
+    assert shown[0]["fingerprint"] in told["message"]
+    more[-1] = shown[0]["fingerprint"]
     assert run("import", sshd.url(bare), "--namespace", "again", *more)["commits"] == 1
     with holdfast.open(vault) as made:
         for name in ("back", "again"):

@@ -164,7 +164,8 @@ def test_who_goes_away_takes_its_command_along(served: Server) -> None:
         httpx2.Client(base_url=served.url, headers=headers) as wire,
         wire.stream("POST", "/v1/commands", json=body) as answer,
     ):
-        assert b"on" in next(answer.iter_bytes())
+        said = answer.iter_bytes()  # Its end would be that of the connection.
+        assert b"on" in next(said)
         assert left(number)
     await_none_left(number)
     with (
@@ -175,6 +176,46 @@ def test_who_goes_away_takes_its_command_along(served: Server) -> None:
     await_none_left(number)
     with client_of(served, "gone") as client:
         assert client.exec("echo free").stdout == "free\n"
+
+
+def test_who_leaves_the_line_is_never_begun(served: Server) -> None:
+    headers = {"Authorization": f"Bearer {served.api_key}", "X-Namespace": "line"}
+    number = f"6{os.getpid()}"
+
+    def leave(route: str) -> None:
+        body = {"command": f"rm -f kept; echo {route} > left"}
+        with (
+            httpx2.Client(base_url=served.url, headers=headers, timeout=1.0) as wire,
+            pytest.raises(httpx2.ReadTimeout),
+        ):
+            wire.post(route, json=body)
+
+    def stay() -> str:
+        with client_of(served, "line") as client:
+            return client.exec("ls; echo 1 > stayed").stdout
+
+    with client_of(served, "line") as client:
+        client.files.write("kept", "1")
+        client.snapshot("before")
+    with ThreadPoolExecutor(3) as pool:
+        with (
+            httpx2.Client(base_url=served.url, headers=headers) as wire,
+            wire.stream("POST", "/v1/commands", json={"command": f"echo on; sleep {number}"}) as on,
+        ):
+            said = on.iter_bytes()  # Its end would be that of the connection.
+            assert b"on" in next(said)
+            leaving = [pool.submit(leave, route) for route in ("/v1/commands", "/v1/exec")]
+            for each in leaving:
+                each.result()
+            staying = pool.submit(stay)
+        # With who held the namespace gone, it is the turn of those who waited.
+        assert staying.result() == "kept\n"
+    await_none_left(number)
+    with client_of(served, "line") as client:
+        assert {each.path for each in client.files.list()} == {"kept", "stayed"}
+        assert [each.label for each in client.timeline()] == [None, "before"]
+        ran = [each.data["command"] for each in client.events.list(types=["exec.completed"])]
+        assert ran == ["ls; echo 1 > stayed", f"echo on; sleep {number}"]
 
 
 def test_many_at_once_over_many_namespaces(served: Server) -> None:

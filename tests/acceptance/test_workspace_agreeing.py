@@ -356,4 +356,6 @@ def test_over_http_and_on_the_command_line(tmp_path: Path) -> None:
             assert kept == "over http"
             agent.files.write("a.txt", "again")
             (tree / "a.txt").write_text("once more by hand")
+            # A warning, which is there for those who want no more than that.
+            assert "the namespace's own gives way: a.txt" in run("status", "-q").stderr
             assert "is in snap-" in run("snapshot").stdout

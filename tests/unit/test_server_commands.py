@@ -42,7 +42,8 @@ def test_what_is_not_taken_has_room_or_is_let_go(
     monkeypatch.setattr(commands, "run_as", run_as)
 
     async def use() -> list[bytes]:
-        request = cast("Any", SimpleNamespace(scope=scope, taken=taken))
+        stays = asyncio.Event().wait
+        request = cast("Any", SimpleNamespace(scope=scope, taken=taken, receive=stays))
         running = _Running(request, cast("Any", SimpleNamespace(name="a")), cast("Any", None))
         if is_full:
             with pytest.raises(AnswersNotTaken):

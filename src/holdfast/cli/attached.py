@@ -8,7 +8,7 @@ import holdfast
 from holdfast.cli.console import Console
 from holdfast.cli.exits import NOT_FOUND, Refused, how_to_bring_back, operand_of
 from holdfast.cli.places import stand_in
-from holdfast.cli.words import agreed_lines
+from holdfast.cli.words import agreed_lines, disagreed_lines
 from holdfast.escaping import escaped
 from holdfast.settings import holds_vault, is_url
 
@@ -119,9 +119,11 @@ def served_place(console: Console) -> dict[str, str | None]:
 
 
 def _tell_of_agreement(console: Console, agreed: "holdfast.Agreed") -> None:
-    """Says what came into the directory of what was done through its namespace."""
+    """Says what came into the directory of what was done through its namespace, and what not."""
     for line in agreed_lines(agreed):
         console.note(line)
+    for line in disagreed_lines(agreed):
+        console.warn(line)
 
 
 def _tell_of_loss(console: Console, location: str) -> None:

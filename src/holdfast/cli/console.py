@@ -156,6 +156,11 @@ class Console:
         if not self.is_json and not self.is_quiet:
             self.err.write(f"holdfast: {line}\n")
 
+    def warn(self, line: str) -> None:
+        """Writes a remark to stderr that is worth it, quiet or not."""
+        if not self.is_json:
+            self.complain(f"holdfast: {line}")
+
     def complain(self, text: str) -> None:
         """Writes what went wrong; quiet or not."""
         self.err.write(f"{text}\n")

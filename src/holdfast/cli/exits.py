@@ -87,6 +87,10 @@ HINTS: Final = {
     "catalog_replaced": "Nothing of this was kept; try again: `holdfast log` shows what the vault "
     "holds now.",
     "unavailable": "`holdfast doctor` says what does not answer.",
+    "git_backup_not_found": "`holdfast git set URL` says where the copy shall be.",
+    "git_backup_paused": "`holdfast git resume` lets it go on, then `holdfast git push`.",
+    "host_key_unconfirmed": "`holdfast git host-keys` shows what the host has: compare it with "
+    "what that publishes, then `holdfast git confirm SHA256:…`.",
     "unsafe_archive": "Import only what `holdfast export` has made; nothing of this was used.",
 }
 """Hints by error code where the next step on a command line is a command."""

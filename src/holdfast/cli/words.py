@@ -174,15 +174,19 @@ def unread_lines(coverage: "holdfast.Coverage | None") -> Iterator[str]:
 
 
 def agreed_lines(agreed: "holdfast.Agreed") -> Iterator[str]:
-    """Yields what a directory took in of what was done through its namespace, and what not."""
-    if agreed.failed is not None:
-        yield f"nothing that was done through the namespace came in: {escaped(agreed.failed)}"
+    """Yields what a directory took in of what was done through its namespace."""
     if agreed.brought:
         many = number(len(agreed.brought), "change")
-        names = _some(change.name for change in agreed.brought)
+        names = some(change.name for change in agreed.brought)
         yield f"took in {many} made through the namespace: {names}"
+
+
+def disagreed_lines(agreed: "holdfast.Agreed") -> Iterator[str]:
+    """Yields what did not come in of it."""
+    if agreed.failed is not None:
+        yield f"nothing that was done through the namespace came in: {escaped(agreed.failed)}"
     if agreed.gave_way:
-        names = _some(agreed.gave_way)
+        names = some(agreed.gave_way)
         yield f"what the directory has stays, and the namespace's own gives way: {names}"
 
 
@@ -191,14 +195,14 @@ def gave_way_lines(snapshot: "holdfast.SnapshotInfo") -> Iterator[str]:
     if names := snapshot.detail.get("gave_way"):
         where = short(str(snapshot.detail.get("gave_way_in")))
         more = int(snapshot.detail.get("gave_way_count", 0)) - len(names)
-        said = _some([*names, *[""] * more])
+        said = some([*names, *[""] * more])
         yield f"What the namespace had of {said} is in {where}: the directory's took its place."
     elif snapshot.detail.get("gave_way_unread"):
         where = short(str(snapshot.detail.get("gave_way_in")))
         yield f"What the namespace had is damaged, and in {where}: the directory's took its place."
 
 
-def _some(names: Iterable[str]) -> str:
+def some(names: Iterable[str]) -> str:
     """Returns the first of some names, and how many more there are."""
     every = [*names]
     said = ", ".join(escaped(name) for name in every[:SOME_NAMES])

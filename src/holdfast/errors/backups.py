@@ -61,7 +61,7 @@ class GitFailed(Conflict):
     """Git, or the remote that it spoke to, refused."""
 
     code = "git_failed"
-    hint = "The message has what it said: see to that, then push again."
+    hint = "The message has what it said: see to that, then try again."
 
     def __init__(self, command: str, *, said: str) -> None:
         super().__init__(f"git {command} failed: {said or 'it said nothing'}")

@@ -76,9 +76,11 @@ class UnsafeArchive(Invalid):
     code = "unsafe_archive"
     hint = "Import only archives made by `export`; nothing of this one was used."
 
-    def __init__(self, reason: str, *, member: bytes | str | None = None) -> None:
+    def __init__(
+        self, reason: str, *, member: bytes | str | None = None, noun: str = "archive"
+    ) -> None:
         where = "" if member is None else f" (member {shorten(member)})"
-        super().__init__(f"the archive was refused: {reason}{where}")
+        super().__init__(f"the {noun} was refused: {reason}{where}")
         self.reason, self.member = reason, member
 
 

@@ -4,7 +4,7 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
 import enum
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -40,6 +40,9 @@ class Executed(msgspec.Struct, frozen=True, kw_only=True):
     """The snapshot that holds what it has left; None if it changed nothing."""
     is_partial: bool = False
     """Whether something that it has left could not be captured: the snapshot says what."""
+    skipped: Sequence[str] = ()
+    """What is there when it has ended, and of no kind that a snapshot holds, as a pipe or a socket:
+    the paths of up to 100."""
     task_id: str | None = None
     """The task that it was, if it was to be one."""
     before: Annotated[SnapshotId | None, Named("before_snapshot_id")] = None

@@ -86,5 +86,6 @@ class ConfirmGitHost(Operation[GitBackup], post=f"{_PATH}/host-key", work=Work.S
 class PushGit(Operation[GitBackup], post=f"{_PATH}/push", status=202, needs_body=False):
     """Asks for a push as soon as may be; `pushed_at` and `last_error` tell what came of it.
 
-    Raises `GitBackupPaused` if the copy is paused.
+    Before the first snapshot nothing is asked for: there is nothing to push. Raises
+    `GitBackupPaused` if the copy is paused.
     """

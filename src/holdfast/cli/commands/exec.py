@@ -115,6 +115,7 @@ def _tell(console: Console, done: "holdfast.Executed") -> None:
             "stopped": done.stopped,
             "snapshot_id": done.snapshot,
             "is_partial": done.is_partial,
+            "skipped": done.skipped,
             "task_id": done.task_id,
             "before_id": done.before,
             "restored_id": done.restored,
@@ -129,3 +130,5 @@ def _tell(console: Console, done: "holdfast.Executed") -> None:
         console.note(f"failed with {done.exit_code}; what it did was taken back")
     elif done.snapshot is not None:
         console.note(f"kept as {words.short(done.snapshot)}")
+    if done.skipped:
+        console.note(f"no snapshot holds such things as {words.some(done.skipped)}")

@@ -122,6 +122,8 @@ def _push(console: Console, vault: "holdfast.Holdfast", agent: "holdfast.Namespa
         if not vault.push_backups():
             break
     _answer(console, done)
+    if done.asked_at is None and done.pushed_at is None:
+        console.note("nothing to push yet: `holdfast snapshot` takes the first snapshot")
     return DONE if done.asked_at is None else FAILED
 
 

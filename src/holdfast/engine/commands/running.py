@@ -10,6 +10,7 @@
 A crash leaves nothing running; what the command did by then is kept by the next one (`warm.py`).
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, TypedDict
 
@@ -65,7 +66,7 @@ class SandboxedCommands:
         with handle.context.catalog.read() as transaction:
             head = handle.get_head(transaction)
         said = Said(hear)
-        with said.handing_on(), lend(handle, head, allowance) as warm:
+        with said.handing_on(), lend(handle, head, allowance, manner) as warm:
             warm.catch_up()
             # Others may have written while this one waited for its turn.
             head = warm.measure_from_now(allowance)
@@ -82,6 +83,7 @@ class SandboxedCommands:
             )
             # What waits for its reply would keep others from writing for as long as this runs.
             handle.context.begin_anew()
+            manner.check_wanted()
             manner.begins()
             with warm.place.in_use():
                 end = self._sandbox.run(
@@ -116,6 +118,7 @@ class _Kept(TypedDict, total=False):
 
     snapshot: SnapshotId | None
     is_partial: bool
+    skipped: Sequence[str]
     restored: SnapshotId
 
 
@@ -136,7 +139,9 @@ def _keep(warm: Warm, wanted: Command, end: End) -> _Kept:
         back = warm.set_aside(reason)
         return {} if back is None else {"snapshot": back.parent, "restored": back.id}
     taken = warm.keep(reason)
-    return {} if taken is None else {"snapshot": taken.id, "is_partial": taken.is_partial}
+    if taken is None:
+        return {"skipped": warm.skipped}
+    return {"snapshot": taken.id, "is_partial": taken.is_partial, "skipped": warm.skipped}
 
 
 def _line(command: str, manner: Manner) -> list[str]:

@@ -23,10 +23,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import Final
 
+from holdfast.engine.core.paths import legible
 from holdfast.engine.directory.agreeing import Agreed
 from holdfast.engine.directory.attachments import Attachment, Attachments
 from holdfast.engine.directory.lending import Place, place_for
 from holdfast.engine.directory.snapshot import Lent, keep
+from holdfast.engine.planes.commanding import USUAL, Manner
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.workspace import Workspace
 from holdfast.errors import LimitExceeded, NamespaceNotFound, TooLarge, Unavailable
@@ -46,6 +48,7 @@ BEFORE_INTERRUPTED: Final = "what was there before a command that was interrupte
 ASIDE: Final = "what was there before a command that took too much room"
 
 _NOTHING_LEFT_OUT: Final = b""
+_MOST_NAMED: Final = 100
 
 
 class _Copy(Workspace):
@@ -60,6 +63,11 @@ class _Copy(Workspace):
     def touched(self) -> set[bytes]:
         """The folders into which something was brought that is not the command's yet."""
         return self._directory.touched
+
+    @property
+    def skipped(self) -> list[str]:
+        """What the last look found that no snapshot holds: some of the paths."""
+        return [legible(each.path) for each in self._directory.coverage.skipped[:_MOST_NAMED]]
 
     def capture(self, reason: str, *, aside: str | None = None) -> SnapshotInfo | None:
         """Captures what differs; what the namespace had and no snapshot did is one before it.
@@ -161,6 +169,11 @@ class Warm:
         self.place.clear()
         self._workspace = self._open()
 
+    @property
+    def skipped(self) -> list[str]:
+        """What a command has left that no snapshot holds: some of the paths."""
+        return self._workspace.skipped
+
     def keep(self, reason: str) -> SnapshotInfo | None:
         """Keeps what a command has left; None if that is what was there before.
 
@@ -214,11 +227,16 @@ class Warm:
 
 
 @contextmanager
-def lend(handle: Handle, head: Head, allowance: Allowance) -> Generator[Warm]:
-    """Lends the directory of a namespace to one command at a time; raises `Busy`."""
+def lend(
+    handle: Handle, head: Head, allowance: Allowance, manner: Manner = USUAL
+) -> Generator[Warm]:
+    """Lends the directory of a namespace to one command at a time; raises `Busy`.
+
+    Another process may have it for long: who leaves meanwhile is not waited for.
+    """
     try:
         place = place_for(handle.context, handle.tenant_id, head.namespace_id, handle.name)
-        with place.hold():
+        with place.hold(waiting=manner.check_wanted):
             warm = Warm(handle, place, head, allowance)
             try:
                 yield warm

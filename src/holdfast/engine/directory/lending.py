@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import os
 import time
-from collections.abc import Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
@@ -31,6 +31,10 @@ _ASK_AGAIN_S: Final = 0.02
 _PRIVATE: Final = 0o700
 
 
+def _patient() -> None:
+    pass
+
+
 class Place:
     """Where one directory is, and what is known of it."""
 
@@ -41,8 +45,13 @@ class Place:
         self._in_use, self._boot, self._owner = (folder / n for n in ("in-use", "boot", "owner"))
 
     @contextmanager
-    def hold(self, *, patience_s: float | None = None) -> Generator[None]:
-        """Holds it, until whoever does ends; raises `Busy` if others hold it for too long."""
+    def hold(
+        self, *, patience_s: float | None = None, waiting: Callable[[], None] = _patient
+    ) -> Generator[None]:
+        """Holds it, until whoever does ends; raises `Busy` if others hold it for too long.
+
+        `waiting` is called now and then until it is held, and what it raises ends the wait.
+        """
         until = time.monotonic() + (PATIENCE_S if patience_s is None else patience_s)
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         fd = os.open(self.folder / "lock", flags, 0o600)
@@ -53,6 +62,7 @@ class Place:
                     break
                 if time.monotonic() >= until:
                     raise Busy(OTHERS_RUN)
+                waiting()
                 time.sleep(_ASK_AGAIN_S)
             yield
         finally:

@@ -152,14 +152,16 @@ class GitBackups(Part):
     @does(PushGit)
     def push(self, _: PushGit) -> GitBackup:
         now = self._handle.context.clock()
-
-        def ask(old: GitBackup) -> GitBackup:
-            if old.paused:  # Somebody wants nothing to go out: whoever goes on says so.
+        with self._handle.context.work() as transaction:
+            head, new = self._locked(transaction)
+            if new.paused:  # Somebody wants nothing to go out: whoever goes on says so.
                 raise GitBackupPaused(self._handle.name)
-            # Not left to a worker that may have died: one that lives has the repository's lock.
-            return replace(old, asked_at=old.asked_at or now, next_at=now, claimed_until=now)
-
-        return self._change(ask)
+            if head.generation:  # Before the first snapshot there is nothing to push.
+                # Not left to a worker that may have died: one that lives has the repository's lock.
+                asked_at = new.asked_at or now
+                new = replace(new, asked_at=asked_at, next_at=now, claimed_until=now)
+                transaction.set_git_backup(new)
+        return self._there(new)
 
     def import_(
         self,

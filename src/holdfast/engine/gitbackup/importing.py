@@ -41,6 +41,7 @@ from holdfast.errors import (
     TooLarge,
     UnsafeArchive,
 )
+from holdfast.errors.families import shorten
 from holdfast.git.names import KEEP, OWN, from_git
 from holdfast.git.program import Program, find_git
 from holdfast.git.remotes import Credentials, address_of, fetch, fetch_path, scan
@@ -69,6 +70,11 @@ MOST_COMMITS: Final = 5000
 
 MOST_NAMED: Final = 100
 _TARGET: Final = "refs/heads/import"
+_REFUSED: Final = "Nothing of it was imported: mend what is named, or choose another branch."
+_UNCONFIRMED: Final = (
+    "Compare that with what the host publishes, then name it: `fingerprint` of `git.import_`, or "
+    "`holdfast git import --fingerprint SHA256:…`."
+)
 _EXECUTABLE_MODE: Final = USUAL_FILE_MODE | 0o111
 
 
@@ -328,13 +334,19 @@ def import_from(
                 most_bytes=most,
             )
             origin = remote.host
-        return import_history(handle, repository, _TARGET, origin=origin, progress=progress)
+        try:
+            return import_history(handle, repository, _TARGET, origin=origin, progress=progress)
+        except UnsafeArchive as exc:
+            error = UnsafeArchive(exc.reason, member=exc.member, noun="repository")
+            raise error.with_hint(_REFUSED) from exc
 
 
 def _confirmed(offered: list[HostKey], fingerprint: str | None, host: str) -> HostKey:
+    named = None if fingerprint is None else fingerprint.strip()
     for each in offered:
-        if each.fingerprint == fingerprint:
+        if each.fingerprint == named:
             return each
     prints = ", ".join(f"{each.kind} {each.fingerprint}" for each in offered)
-    message = f"{host} shows {prints}"
-    raise HostKeyUnconfirmed(message)
+    before = "" if named is None else f"you named {shorten(named)}, and "
+    message = f"{before}{host} shows {prints}"
+    raise HostKeyUnconfirmed(message).with_hint(_UNCONFIRMED)

@@ -103,7 +103,7 @@ def bring(handle: Handle, backup: GitBackup) -> Exported:
         _go_on(repository, remote, shown, backup, address=address, rules=rules, most_bytes=most)
         done = export(handle, repository, branch=backup.branch, rules=rules)
         if done.tip is None:
-            raise GitFailed("push", said="there is no snapshot yet")
+            raise GitFailed("push", said="there is no snapshot to push")
         push(repository, remote, shown, branch=backup.branch, address=address)
         with suppress(GitFailed):  # What is there is there; the next push tries again.
             repository.tidy()

@@ -20,13 +20,23 @@ from holdfast.errors import InvalidValue, SecretsLocked
 
 MAX_KEY_CHARS: Final = 16_384
 
+FIRST_KEY: Final = (
+    f"Set HOLDFAST_SECRETS_KEY to {LEAST_CHARS} or more characters that nobody guesses, and keep "
+    "them: what is encrypted with them is read with nothing else."
+)
+"""What to do where there is nothing yet that a key would have to fit."""
+
 _FORMAT: Final = b"\x01"
 
 
 def encrypt(context: Context, data: bytes, *, purpose: str) -> bytes:
     """Returns what only who has the key can read, for this purpose; raises `SecretsLocked`."""
+    try:
+        cipher = _cipher(context)
+    except SecretsLocked as exc:
+        raise exc.with_hint(FIRST_KEY) from None
     nonce = os.urandom(NONCE_BYTES)
-    return _FORMAT + nonce + _cipher(context).encrypt(nonce, data, purpose.encode())
+    return _FORMAT + nonce + cipher.encrypt(nonce, data, purpose.encode())
 
 
 def decrypt(context: Context, data: bytes, *, purpose: str) -> bytes:

@@ -5,8 +5,11 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from holdfast.engine.planes.handle import Handle
+from holdfast.errors import Busy
 from holdfast.model.commands import Executed, Hear
 from holdfast.operations.commands import Command
+
+NOT_BEGUN: Final = "the command was not begun: whoever asked for it has left, or the server stops"
 
 
 def _always() -> bool:
@@ -26,10 +29,15 @@ class Manner:
     prelude: str | None = None
     """A file that the shell reads before it, if it is there."""
     is_wanted: Callable[[], bool] = _always
-    """Whether somebody waits for it: else it is ended."""
+    """Whether somebody waits for it: else it is ended, or never begun."""
 
     begins: Callable[[], None] = _nothing
     """Is told when nothing stands in its way any more."""
+
+    def check_wanted(self) -> None:
+        """Raises `Busy` for a command whose caller has left while it waited for its turn."""
+        if not self.is_wanted():
+            raise Busy(NOT_BEGUN)
 
 
 USUAL: Final = Manner()
@@ -38,7 +46,7 @@ USUAL: Final = Manner()
 class Commands(Protocol):
     """What runs commands.
 
-    - A command runs in the sandbox, or not at all.
+    - A command runs in the sandbox, or not at all; one that nobody waits for is not begun.
     - Nothing of it runs any more when `run` returns, and what it has left is in the head.
     """
 

@@ -17,10 +17,14 @@ class _Failed(Exception):
 
 
 def execute(handle: Handle, wanted: Command, hear: Hear, manner: Manner = USUAL) -> Executed:
-    """Runs a command; raises `NotBuilt` where nobody has turned that on."""
+    """Runs a command; raises `NotBuilt` where nobody has turned that on.
+
+    And `Busy`, with nothing done, if nobody waits for it any more when its turn has come.
+    """
     commands: Commands | None = handle.context.commands
     if commands is None:
         raise NotBuilt("this process runs no commands").with_hint("HOLDFAST_EXEC=1 turns them on.")
+    manner.check_wanted()  # Before its task is: that is on the timeline, too.
     if not wanted.is_task:
         return commands.run(handle, wanted, hear, manner)
     tasks = Tasks(

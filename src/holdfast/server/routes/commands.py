@@ -2,7 +2,8 @@
 
 `{"stream": "stdout", "text": "…"}` for what it says, an empty line where nothing is said for a
 while, and in the end `{"result": {…}}`, without the texts that were sent before, or
-`{"error": {…}}`. A client that goes away takes its command with it.
+`{"error": {…}}`. A client that goes away takes its command with it; one that goes before
+it was its turn has none begun.
 
 While it runs, a command has its tenant's share of threads, and its client time. Until it is its
 turn in the namespace it has neither thread nor directory. What was said and not taken when it has
@@ -19,7 +20,8 @@ import msgspec
 
 from holdfast.engine.commands.door import run_as
 from holdfast.engine.namespace import Namespace
-from holdfast.engine.planes.commanding import Manner
+from holdfast.engine.planes.commanding import NOT_BEGUN, Manner
+from holdfast.errors import Busy
 from holdfast.model.commands import Executed
 from holdfast.operations.commands import Exec
 from holdfast.operations.forms import form_of
@@ -29,7 +31,7 @@ from holdfast.server.doors import written
 from holdfast.server.failures import answer_to
 from holdfast.server.problems import AnswersNotTaken, Unfit
 from holdfast.server.requests import Request
-from holdfast.server.responses import LARGE_BYTES, Stream
+from holdfast.server.responses import LARGE_BYTES, Stream, wait_until_gone
 from holdfast.server.routing import Route, post
 from holdfast.server.threads import Work, in_thread
 
@@ -94,13 +96,22 @@ class _Running:
         return done
 
     async def begun(self) -> None:
-        """Waits until the command runs; raises what kept it from that."""
+        """Waits until the command runs; raises what kept it from that.
+
+        A client that leaves before then has its command begun by nobody: raises `Busy`.
+        """
+        beginning = asyncio.ensure_future(self._begun.wait())
+        leaving = asyncio.ensure_future(wait_until_gone(self._request.receive))
         try:
-            await self._begun.wait()
-        except asyncio.CancelledError:
-            self._is_gone.set()
-            self._task.cancel()  # It may wait in line: nobody wants it to come first any more.
-            raise
+            await asyncio.wait({beginning, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            beginning.cancel()
+            leaving.cancel()
+            if not self._begun.is_set():
+                self._is_gone.set()
+                self._task.cancel()  # It may wait in line: nobody wants it to come first any more.
+        if self._is_gone.is_set():
+            raise Busy(NOT_BEGUN)
         if self._task.done():
             self._task.result()
 
