@@ -11,6 +11,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from holdfast.blobs.bucket import BucketBlobStore
+from holdfast.blobs.buckets import Bucket
 from holdfast.catalog.port import Catalog
 from holdfast.spans import SPANS
 
@@ -72,7 +73,7 @@ def test_a_transaction_is_a_span(catalog: Catalog, drawn: list[str]) -> None:
 
 
 def test_a_request_to_a_bucket_is_a_span(drawn: list[str]) -> None:
-    store, name = BucketBlobStore(MemoryStore()), "a" * 32
+    store, name = BucketBlobStore(Bucket(MemoryStore())), "a" * 32
     store.put(name, b"bytes")
     store.get(name)
     store.get(name, start=1, length=2)

@@ -133,7 +133,8 @@ def test_what_somebody_writes_before_a_file_is_removed_is_kept(
         assert Expected.remove is remove, "nothing was removed"
         assert os.listdir(work) == []
         agent = workspace.namespace
-        kept = {agent.at(each).files.read("a.txt") for each in agent.timeline() if each != empty}
+        moments = (agent.at(each).files for each in agent.timeline())
+        kept = {files.read("a.txt") for files in moments if files.exists("a.txt")}
         assert b"a content\nand what somebody has to say\n" in kept
 
 

@@ -36,6 +36,7 @@ FILES = sorted(
 READS_A_WHOLE_TABLE = {
     *("counted_tenants", "iter_retired", "iter_tenants", "pack_names"),
     "tenants_to_number",  # Of webhooks, of which there are few.
+    "streams_of_gone",  # Of chains that it has just gone from one to the next of.
     "count_lags",  # What waits, for who asks a doctor.
     *("measure_deliveries", "measure_inline"),  # Of what is due, and not moved out yet.
     "purge_sign_ins",  # Of people, of whom there are few.

@@ -260,7 +260,7 @@ def test_a_file_holds_nobody_elses_eyes_and_a_line_for_each_trace(exported: Path
     header, *own, start, one, two, three, four, five, end, last = map(
         json.loads, lines_of(exported)
     )
-    assert header["audit_format"] == 3
+    assert header["audit_format"] == 4
     traces = [one, two, three, four, five]
     assert [trace["number"] for trace in traces] == [1, 2, 3, 4, 5]
     assert json.loads(traces[0]["details"]) == {"number": 0, "text": "ä\n"}
@@ -348,7 +348,7 @@ def test_a_file_that_is_none_of_ours_is_refused(tmp_path: Path, data: bytes) -> 
 
 def test_a_file_of_a_later_format_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_bytes(b'{"audit_format":4,"tenant":"ws-1","tenant_id":1}\n')
+    path.write_bytes(b'{"audit_format":5,"tenant":"ws-1","tenant_id":1}\n')
     with pytest.raises(VaultTooNew):
         verify_audit_file(path)
 
