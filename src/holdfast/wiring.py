@@ -199,7 +199,8 @@ def open_place(
 
     The key is this one, or the environment's. `packs` is where those of the vault are.
     """
-    key = key or said(backup_key)
+    if key is None:
+        key = said(backup_key)
     if not place.startswith(BUCKET_SCHEMES):
         if "://" in place:
             raise InvalidValue(

@@ -29,6 +29,7 @@ from holdfast.errors import (
     Unavailable,
     shorten,
 )
+from holdfast.settings import without_password
 from holdfast.spans import SPANS
 from holdfast.tallies import TALLIES
 
@@ -104,7 +105,8 @@ class Address(NamedTuple):
         is_conditional = options.pop("unconditional", "0") != "1"
         is_ours = f"{parts.scheme}://" in BUCKET_SCHEMES and parts.hostname and parts.port is None
         if not is_ours or parts.username or parts.fragment or options:
-            message = f"a bucket is s3://BUCKET/PREFIX, gs://… or az://…, not {shorten(url)}"
+            named = shorten(without_password(url))
+            message = f"a bucket is s3://BUCKET/PREFIX, gs://… or az://…, not {named}"
             raise InvalidValue(message).with_hint(
                 "Keys and the endpoint are in the environment: AWS_ACCESS_KEY_ID, "
                 "AWS_SECRET_ACCESS_KEY, AWS_REGION, AWS_ENDPOINT_URL."

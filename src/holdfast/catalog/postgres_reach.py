@@ -131,13 +131,16 @@ class Reach:
 
     def _watch(self) -> None:
         """Looks until the database is back, or nobody wants to know."""
-        found = self._try(self._host_s)
-        while found is None and not self._closed.wait(PAUSE_S):
+        found = None
+        try:
             found = self._try(self._host_s)
-        with self._changed:
-            self._is_watched = False
-            if found is not None and not self._closed.is_set() and self._spare is None:
-                self._spare, found = found, None
-            self._changed.notify_all()
+            while found is None and not self._closed.wait(PAUSE_S):
+                found = self._try(self._host_s)
+        finally:  # Whatever ends it, the next who waits in vain has somebody look again.
+            with self._changed:
+                self._is_watched = False
+                if found is not None and not self._closed.is_set() and self._spare is None:
+                    self._spare, found = found, None
+                self._changed.notify_all()
         if found is not None:
             found.close()

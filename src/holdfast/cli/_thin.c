@@ -122,7 +122,7 @@ typedef struct {
 static Command read_command_line(int argc, char **argv)
 {
     Command command = {"", "", NULL, 0};
-    for (int i = 1; i < argc; i++)
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
         command.is_json |= !strcmp(argv[i], "--json");
     for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
         const char *word = argv[i];

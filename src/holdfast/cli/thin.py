@@ -109,13 +109,11 @@ def try_resident(argv: list[str], *, hot: frozenset[str] = HOT) -> int | None:
     here = os.path.realpath(os.path.join(cwd, os.path.expanduser(directory)))
     environ = dict(os.environ)
     connection = _reach(find_location(environ, here, data), here, environ)
-    return (
-        None
-        if connection is None
-        else _ask(
-            connection, command, _request(argv, cwd), lost=LOST_JSON if "--json" in argv else LOST
-        )
-    )
+    if connection is None:
+        return None
+    options = argv[: argv.index("--")] if "--" in argv else argv
+    lost = LOST_JSON if "--json" in options else LOST
+    return _ask(connection, command, _request(argv, cwd), lost=lost)
 
 
 def _ask(

@@ -29,6 +29,12 @@ ABSENT: Final = "absent"
 """What is expected of a value or file that shall not be there; no tag reads so."""
 
 
+class GivenValue(StoreKey, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value that somebody sends."""
+
+    value: Any
+
+
 class StoreValue(
     StoreKey, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=False
 ):

@@ -108,7 +108,11 @@ def given(kind: type[msgspec.Struct]) -> Shape:
     types = {each.name: each.type for each in msgspec.structs.fields(shape.wire)}
     asked = [(each.name, types[each.name], each.default) for each in msgspec.structs.fields(kind)]
     wire = msgspec.defstruct(
-        f"Given{kind.__name__}", asked, namespace={"__doc__": kind.__doc__}, kw_only=True
+        f"Given{kind.__name__}",
+        asked,
+        namespace={"__doc__": kind.__doc__},
+        kw_only=True,
+        forbid_unknown_fields=True,
     )
     return Shape(wire, shape.send, shape.read)
 

@@ -12,6 +12,7 @@ from holdfast.errors import InvalidValue
 from holdfast.model.marks import Named, Shape
 from holdfast.model.values import (
     BatchDone,
+    GivenValue,
     StoreCount,
     StoreData,
     StoreExpectation,
@@ -195,15 +196,15 @@ class PopValue(Operation[StoreValue | None], post="/v1/store/pop", under="popped
 # Many of them
 
 
-def _sent_values(items: Iterable[tuple[str, str, Any]]) -> list[StoreValue]:
-    return [StoreValue(namespace=n, key=k, value=to_sendable(value)) for n, k, value in items]
+def _sent_values(items: Iterable[tuple[str, str, Any]]) -> list[GivenValue]:
+    return [GivenValue(namespace=n, key=k, value=to_sendable(value)) for n, k, value in items]
 
 
 def _sent_keys(pairs: Iterable[Pair]) -> list[StoreKey]:
     return [StoreKey(namespace=namespace, key=key) for namespace, key in pairs]
 
 
-def _read_values(sent: list[StoreValue]) -> list[tuple[str, str, Any]]:
+def _read_values(sent: list[GivenValue]) -> list[tuple[str, str, Any]]:
     return [(each.namespace, each.key, from_json(each.value)) for each in sent]
 
 
@@ -228,7 +229,7 @@ def _read_expected(sent: list[StoreExpectation]) -> list[tuple[str, str, str]]:
 
 
 Items = Annotated[
-    Iterable[tuple[str, str, Any]], Shape(list[StoreValue], _sent_values, _read_values)
+    Iterable[tuple[str, str, Any]], Shape(list[GivenValue], _sent_values, _read_values)
 ]
 Pairs = Annotated[Iterable[Pair], Shape(list[StoreKey], _sent_keys, _read_keys)]
 Packed = Annotated[

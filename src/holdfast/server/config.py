@@ -175,15 +175,19 @@ def configure(environ: Mapping[str, str], **flags: object) -> Config:
     values = dict[str, object]()
     for each in VARIABLES:
         name, text = each.name, settled.get(each.name)
-        if isinstance(given.get(each.field), str):
+        is_option = isinstance(given.get(each.field), str)
+        if is_option:
             name, text = f"--{each.field}", str(given.pop(each.field))
-        if text:
+        if text or is_option:
             try:
                 values[each.field] = each.read(name, text)
             except ValueError as exc:
                 problems.append(str(exc))
     try:
         values["commands"] = settings.exec_settings(settled)
+    except ValueError as exc:
+        problems.append(str(exc))
+    try:
         settings.cache_settings(settled)  # Who opens a bucket asks for it again.
     except ValueError as exc:
         problems.append(str(exc))

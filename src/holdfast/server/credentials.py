@@ -107,20 +107,25 @@ def _new(vault: Holdfast, config: Config, *, path: Path | None) -> Credentials:
 def _found_aside(vault: Holdfast, path: Path) -> Credentials | None:
     """Returns the keys of a start that died before it could tell them; None if none did."""
     for aside in path.parent.glob(f"{path.stem}.*.new"):
-        made = _read_aside(aside, path)
+        try:
+            made = _read_aside(aside, path)
+        except OSError:
+            continue
         is_made = made is not None and vault.admit(made.admin_key) is not None
         if is_made and not path.exists():
-            aside.replace(path)
+            with suppress(FileNotFoundError):  # Another start has found it, and named it.
+                aside.replace(path)
             return made
     return None
 
 
 def _read_aside(aside: Path, path: Path) -> Credentials | None:
     """Returns the keys that a start has written down; None for what is not whole."""
+    data = aside.read_bytes()
     try:
-        told = json.loads(aside.read_bytes())
+        told = json.loads(data)
         return Credentials(path, told["workspace_id"], told["admin_key"], told["api_key"])
-    except (OSError, ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError):
         return None
 
 
@@ -130,9 +135,10 @@ def _clear_aside(vault: Holdfast, path: Path) -> None:
     Who is about to make some finds that another was first, and misses nothing.
     """
     for aside in path.parent.glob(f"{path.stem}.*.new"):
-        made = _read_aside(aside, path)
-        if made is None or vault.admit(made.admin_key) is None:
-            with suppress(OSError):
+        # What cannot be read now may be the only place that has a key.
+        with suppress(OSError):
+            made = _read_aside(aside, path)
+            if made is None or vault.admit(made.admin_key) is None:
                 aside.unlink()
 
 

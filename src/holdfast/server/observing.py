@@ -18,6 +18,7 @@ from prometheus_client import Counter, Histogram
 from holdfast.server.asgi import Header
 from holdfast.server.callers import CONSOLE
 from holdfast.server.logs import tell
+from holdfast.server.problems import FAULT
 from holdfast.server.rates import Rates
 from holdfast.server.requests import Request
 from holdfast.server.responses import Response, Stream
@@ -36,7 +37,6 @@ loop then waits behind whoever computes: a tenth of all that it did beside a bus
 
 _LONGEST_ID: Final = 64
 _SECOND_NS: Final = 1_000_000_000
-_FAULT: Final = 500
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 REQUESTS: Final = Counter(
@@ -110,7 +110,7 @@ class Observer:
                     "http.response.status_code": status,
                 }
             )
-            if status >= _FAULT:
+            if status >= FAULT:
                 span.set_status(trace.StatusCode.ERROR)
         counted = self._counted.get(kind)
         if counted is None:

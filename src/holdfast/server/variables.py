@@ -12,7 +12,7 @@ from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from holdfast import settings
+from holdfast import settings, settingsfile
 from holdfast.engine.tenancy.outbox import RETRIES_S
 from holdfast.settingstext import read_number
 from holdfast.settingstext import read_switch as _switch
@@ -165,5 +165,6 @@ VARIABLES: Final = (
 
 ELSEWHERE: Final = frozenset(
     {DATA, *settings.EXEC.values(), settings.CACHE, settings.CACHE_BYTES, "HOLDFAST_MCP_TOKEN"}
+    | {settingsfile.BACKUP_KEY}
 )
 """What else of ours may stand among them: read by others, or in another way."""

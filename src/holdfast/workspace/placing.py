@@ -12,6 +12,9 @@ from holdfast.workspace.statindex import UNSURE, Row, StatIndex, unsure
 from holdfast.workspace.steps import Drifted, State, Step, is_file, split_key
 
 _LOOK: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_MOST_KEPT: Final = 1000
+"""Names that are tried for what somebody has changed, and made anew meanwhile."""
+_KEPT_BYTES: Final = 240
 _LEAST_NS: Final = -(2**63)
 _MOST_NS: Final = 2**63 - 1
 
@@ -70,14 +73,7 @@ class Expected:
         if _is_same_content(row, state):
             os.unlink(aside, dir_fd=fd)
             return
-        try:
-            # Not over what somebody has made there since.
-            os.link(aside, name, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
-            os.unlink(aside, dir_fd=fd)
-        except FileExistsError:
-            os.unlink(aside, dir_fd=fd)
-        except OSError:  # A folder has one name, and so has a file of somebody else's.
-            os.rename(aside, name, src_dir_fd=fd, dst_dir_fd=fd)
+        _put_back(aside, name, fd)
         raise Drifted(key)
 
     def shorten(self, key: bytes, file: int, row: Row, data: bytes, *, mtime_ns: int) -> bool:
@@ -117,6 +113,21 @@ class Expected:
             self._folder = folder
             self._rows = {row.name: row for row in known.rows} if known else {}
         return self._rows.get(name)
+
+
+def _put_back(aside: bytes, name: bytes, fd: int) -> None:
+    """Gives something its name again: another one, where somebody has made a file since."""
+    for number in range(_MOST_KEPT):
+        free = name[:_KEPT_BYTES] + b".kept-%d" % number if number else name
+        try:
+            os.link(aside, free, src_dir_fd=fd, dst_dir_fd=fd, follow_symlinks=False)
+        except FileExistsError:
+            continue
+        except OSError:  # A folder has one name, and so has a file of somebody else's.
+            os.rename(aside, free, src_dir_fd=fd, dst_dir_fd=fd)
+        else:
+            os.unlink(aside, dir_fd=fd)
+        return
 
 
 @contextmanager

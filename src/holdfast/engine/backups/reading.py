@@ -41,7 +41,9 @@ def read_manifest(place: Place) -> tuple[bytes, Manifest] | None:
     for piece in pieces:
         data += piece
         if len(data) > MAX_MANIFEST_BYTES:
-            raise BackupDamaged(MANIFEST_NAME, reason=f"it has more than {len(data)} bytes")
+            raise BackupDamaged(
+                MANIFEST_NAME, reason=f"it has more than {MAX_MANIFEST_BYTES} bytes"
+            )
     whole = bytes(data)
     if is_sealed(whole):
         raise BackupLocked(f"the backup in {place.name} is encrypted, and no key was given")

@@ -10,9 +10,9 @@ from holdfast.engine.directory.lending import let_go_of
 from holdfast.engine.erasing.parts import Counts
 from holdfast.engine.erasing.rewriting import ALL
 from holdfast.engine.erasing.telling import erase_events, redact_namespace
-from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.anchors import anchor_last
 from holdfast.engine.journal.chain import append
+from holdfast.engine.timeline.retention import trace_of_purge
 from holdfast.errors.system import from_system
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head, Tenant
@@ -55,8 +55,7 @@ def take_away(transaction: Transaction, context: Context, head: Head) -> Counts:
         transaction.delete_namespace(head.namespace_id, now=context.clock())
     anchor_last(transaction, context, head)
     transaction.purge_namespace(head.namespace_id)
-    purged = trace_of_namespace("namespace.purged", head.name)
-    append(transaction, context, head, purged, stream=OWN)
+    append(transaction, context, head, trace_of_purge(head), stream=OWN)
     return Counts(removed, redacted_rows=redacted)
 
 

@@ -33,7 +33,7 @@ from holdfast.engine.journal.chain import details_of, is_whole, new_id, row_afte
 from holdfast.engine.journal.events import tell
 from holdfast.engine.journal.occurrences import events_of
 from holdfast.errors import Damaged
-from holdfast.ids import NamespaceId, SnapshotId, TenantId
+from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import Head
 from holdfast.model.traces import NO_HASH, OWN, Span, TraceEnd, TraceKind, TraceRow
@@ -49,6 +49,7 @@ LATE: Final = timedelta(days=1)
 _MARKS: Final = frozenset(MARKED.values())
 _OF_SESSIONS: Final = "session."
 _NUMBER_BYTES: Final = 8
+_ALL: Final = 2**31
 
 
 class Chain(msgspec.Struct, frozen=True):
@@ -325,7 +326,7 @@ def _needed(transaction: Transaction, rows: Sequence[TraceRow]) -> set[int]:
     return {
         *_of_versions(transaction, [row for row in rows if _made_version(row)]),
         *(row.number for row in rows if row.turn_hash and _has_turn(transaction, row)),
-        *(row.number for row in rows if _is_mark(row) and _has_snapshot(transaction, row)),
+        *_of_snapshots(transaction, [row for row in rows if _is_mark(row)]),
         *_of_sessions(transaction, rows),
     }
 
@@ -368,11 +369,16 @@ def _is_mark(row: TraceRow) -> bool:
     return row.roots is not None or (is_mark and row.resource_type == "snapshot")
 
 
-def _has_snapshot(transaction: Transaction, row: TraceRow) -> bool:
-    told = _details(row)
-    ids = {row.resource_id, told.safety, *told.snapshots}
-    of = NamespaceId(row.stream)
-    return any(each and transaction.find_snapshot(of, SnapshotId(each)) for each in ids)
+def _of_snapshots(transaction: Transaction, rows: Sequence[TraceRow]) -> Iterable[int]:
+    if not rows:
+        return
+    # All at once: one that is not there would be looked for once more under each id like it.
+    there = transaction.timeline(NamespaceId(rows[0].stream), before=None, most=_ALL)
+    ids = {snapshot.id for snapshot in there}
+    for row in rows:
+        told = _details(row)
+        if not ids.isdisjoint((row.resource_id, told.safety, *told.snapshots)):
+            yield row.number
 
 
 def _of_sessions(transaction: Transaction, rows: Sequence[TraceRow]) -> Iterable[int]:

@@ -18,7 +18,12 @@ import msgspec
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.lineage import Timeline, needed, one_back
 from holdfast.engine.core.rounds import set_aside
-from holdfast.engine.journal.actions import places_of, trace_of_namespace, trace_of_snapshots
+from holdfast.engine.journal.actions import (
+    Trace,
+    places_of,
+    trace_of_namespace,
+    trace_of_snapshots,
+)
 from holdfast.engine.journal.anchors import anchor_last
 from holdfast.engine.journal.chain import append, details_of, is_whole
 from holdfast.engine.journal.events import purge_events
@@ -53,6 +58,13 @@ def set_policy(handle: Handle, policy: Policy) -> None:
             "namespace.retention_set", head.name, **msgspec.structs.asdict(policy)
         )
         append(transaction, handle.context, head, told)
+
+
+def trace_of_purge(head: Head) -> Trace:
+    """Returns what is noted of a namespace that goes for good: it says how long its traces stay."""
+    days = get_policy(head).keep_traces_days
+    more = {"keep_traces_days": days} if days else {}
+    return trace_of_namespace(PURGED, head.name, **more)
 
 
 def get_policy(head: Head) -> Policy:
@@ -201,10 +213,7 @@ def purge(context: Context, head: Head) -> None:
             anchor_last(transaction, context, now)
             transaction.keep_added(head.tenant_id, head.namespace_id)
             transaction.purge_namespace(head.namespace_id)
-            days = get_policy(now).keep_traces_days
-            more = {"keep_traces_days": days} if days else {}
-            told = trace_of_namespace(PURGED, head.name, **more)
-            append(transaction, context, head, told, stream=OWN)
+            append(transaction, context, head, trace_of_purge(now), stream=OWN)
 
 
 def apply_all(context: Context, tenant_id: TenantId) -> list[SnapshotInfo]:

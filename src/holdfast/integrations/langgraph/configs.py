@@ -81,11 +81,11 @@ class CheckpointWithoutSnapshot(SnapshotNotFound):
 
     hint = (
         "A run that was killed between a checkpoint and its snapshot leaves one without, and a "
-        "snapshot may have expired: restore the checkpoint that `nearest` names."
+        "snapshot may have expired: restore the checkpoint that `nearest` names, if there is one."
     )
 
     def __init__(self, checkpoint_id: str, *, nearest: RunnableConfig | None) -> None:
-        before = "and neither have those before it"
+        before = "and none of those looked at before it has one"
         if nearest is not None:
             before = f"the nearest before it with one is {shorten(checkpoint_of(nearest))}"
         NotFound.__init__(self, f"checkpoint {shorten(checkpoint_id)} has no snapshot, {before}")

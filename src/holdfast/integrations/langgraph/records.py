@@ -26,6 +26,9 @@ from holdfast.errors import Damaged, shorten
 
 FORMAT: Final = 1
 
+_MSGPACK: Final = "msgpack"
+"""What a serializer calls what it has packed, and not pickled."""
+
 LARGE_BYTES: Final = 12 << 10
 """A value of more bytes lies beside its checkpoint: what is left of that stays below the 16 KiB up
 to which a value of the store is not cut."""
@@ -194,7 +197,11 @@ def packed(
     that seems to be small is made in one piece, if it is.
     """
     told = serde.dumps_typed(metadata)
-    if is_small and len((whole := serde.dumps_typed(checkpoint))[1]) <= LARGE_BYTES:
+    values = checkpoint["channel_values"].values()
+    # Inside of another value, a bytearray becomes bytes; and what is pickled is so by itself.
+    is_small = is_small and not any(isinstance(value, bytearray) for value in values)
+    whole = serde.dumps_typed(checkpoint) if is_small else ("", b"")
+    if whole[0] == _MSGPACK and len(whole[1]) <= LARGE_BYTES:
         record = Checkpoint(FORMAT, parent, told, whole, {}, {}, {})
         return Packed(msgspec.msgpack.encode(record), {}, (), is_small=True)
     body, large, new = dict(checkpoint), dict(shared), dict[str, bytes]()

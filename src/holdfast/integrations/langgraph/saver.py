@@ -411,7 +411,7 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         )
         if made.apart:
             self._note(place.thread, has_large=True)
-            self._parts.keep(place.thread, made.parts())
+            self._parts.keep(place.thread, list(made.parts()))
         elif noted is None and not made.is_small:
             self._note(place.thread, has_large=False)
 

@@ -12,7 +12,7 @@ from holdfast.engine.namespace import Moment, Namespace
 from holdfast.engine.store.plane import Store
 from holdfast.engine.store.reader import items_page, size_of
 from holdfast.errors import NotFound, UnsafeArchive
-from holdfast.model.values import StoreCount, StoreItems, StoreValue, from_json
+from holdfast.model.values import GivenValue, StoreCount, StoreItems, StoreValue, from_json
 from holdfast.operations.store import (
     AppendValues,
     BatchValues,
@@ -84,7 +84,7 @@ class _Packed:
         self.values += walk(data, most=MOST_VALUES - self.values)
 
 
-def _read_values(sent: list[StoreValue] | None) -> list[tuple[str, str, Any]]:
+def _read_values(sent: list[GivenValue] | None) -> list[tuple[str, str, Any]]:
     return [(each.namespace, each.key, _read_value(each.value)) for each in sent or ()]
 
 

@@ -170,9 +170,9 @@ function Nothing() {
     <p>${isHere ? "Give a directory an undo button, or let an agent write: both appear here by themselves." :
       "An agent appears here by itself when it writes."}</p>
     ${isHere && html`<${Lines} title="A directory" lines=${["cd my-project", "holdfast init"]} />`}
-    <${Lines} title="An agent" lines=${[
+    <${Lines} title="An agent, with a runtime key that is made under Keys" lines=${[
       `export HOLDFAST_URL=${href.replace(/\/$/, "")}`,
-      "export HOLDFAST_API_KEY=…   # a runtime key, made under Keys",
+      "export HOLDFAST_API_KEY=…",
       `python -c 'import holdfast; holdfast.Client(namespace="alice").files.write("plan.md", "1. begin")'`,
     ]} />
     ${isHere && html`<${Lines} title="Only looking: two made-up weeks"
