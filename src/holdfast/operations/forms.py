@@ -104,8 +104,6 @@ class Form:
                 if part.none_as is not None:
                     sent[part.place][part.none_as] = True
                 continue
-            if type(value) is type(part.default) and value == part.default:
-                continue  # A server of a version before may not know the name yet.
             raw = None if part.raw is None or value is None else to_b64(value)
             if part.raw is not None and raw is not None:
                 sent[part.place][part.raw] = raw
