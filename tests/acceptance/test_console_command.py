@@ -135,6 +135,17 @@ def test_what_is_in_the_directory_is_pending_and_going_back_moves_it(person: Per
         assert person.files() == broken
         assert go_back().json()["verified"]
         assert person.files() == before
+        # Somebody writes as much again between a look and an undo: that is not what was seen.
+        written = person.shop / "x[1].py"
+        written.write_text("x = 3\n")
+        look = {"dry_run": True}
+        seen = {"expected_root": http.post("/v1/undo", json=look).json()["old_root"]}
+        written.write_text("x = 4\n")
+        assert http.post("/v1/undo", json=seen).json()["error"]["code"] == "head_moved"
+        assert written.read_text() == "x = 4\n"
+        seen = {"expected_root": http.post("/v1/undo", json=look).json()["old_root"]}
+        assert http.post("/v1/undo", json=seen).json()["verified"]
+        assert person.files() == before
         assert http.post("/v1/undo", json={}).json()["verified"]
         assert person.files() == broken
         kept = http.post("/v1/snapshots", json={"label": "as it is"})

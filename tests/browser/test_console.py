@@ -459,6 +459,39 @@ def test_an_undo_says_what_it_takes_back_and_asks_again_once_that_changed(
     assert agent.at(agent.timeline(limit=2)[1]).files.read("c.txt") == b"and on\n"
 
 
+def test_an_undo_takes_back_what_it_showed_or_asks_again(visit: Any, agent: Any) -> None:
+    agent.files.write("a.txt", "one\n")
+    agent.snapshot("first")
+    agent.files.write("a.txt", "two\n")
+    page = visit.page
+    visit.open("n", agent.name, "timeline")
+    page.keyboard.press("u")
+    asked = page.get_by_role("dialog", name="Undo")
+    undo = asked.get_by_role("button", name="Undo", exact=True)
+    expect(asked).to_contain_text("Takes back the 1 change since #1")
+    agent.files.write("a.txt", "new\n")  # As long as what was there, and in no snapshot either.
+    undo.click()
+    expect(asked.get_by_role("alert")).to_contain_text("this is what it takes back now")
+    assert files_of(agent) == {"a.txt": b"new\n"}
+    # What it says goes with what it lists: both are of one look.
+    agent.snapshot("second")
+    expect(asked.get_by_role("alert")).to_contain_text("Something changed since you looked.")
+    expect(asked).to_contain_text("Takes back the 1 change since #1")
+    asked.get_by_role("button", name="Look again").click()
+    expect(asked).to_contain_text("Takes back the last change: second, #2")
+    # Whoever hears no answer is not told that nothing was done.
+    answers = iter([lambda route: (route.fetch(), route.abort())])
+    page.route(
+        "**/v1/undo",
+        lambda route: route.continue_()
+        if "dry_run" in route.request.post_data
+        else next(answers)(route),
+    )
+    undo.click()
+    expect(asked.get_by_role("alert")).to_contain_text("It is not known whether it was done.")
+    assert files_of(agent) == {"a.txt": b"one\n"}
+
+
 def test_look_go_back_and_undo_by_keyboard_alone(
     visit: Any, agent: Any, failing: Callable[..., Any]
 ) -> None:
@@ -487,7 +520,7 @@ def test_look_go_back_and_undo_by_keyboard_alone(
     expect(page.get_by_role("status").filter(has_text="verified")).to_be_visible()
     assert files_of(agent) == before
     press("u")
-    expect(page.get_by_role("dialog", name="Undo")).to_be_visible()
+    expect(page.get_by_role("dialog", name="Undo").get_by_label("What will change")).to_be_visible()
     press("Control+Enter")
     expect(page.get_by_role("status").filter(has_text="Undone")).to_be_visible()
     assert files_of(agent) == broken

@@ -28,11 +28,12 @@ from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.view import View
 from holdfast.engine.timeline import snapshots
 from holdfast.engine.timeline.comparison import Comparing, Place
+from holdfast.engine.timeline.expecting import Expected
 from holdfast.engine.timeline.restore import folded_head
 from holdfast.engine.timeline.selection import select
 from holdfast.engine.workspace import Workspace
-from holdfast.errors import DirectoryMissing, HeadMoved, InvalidValue, TooLarge
-from holdfast.ids import ObjectId, SnapshotId
+from holdfast.errors import DirectoryMissing, InvalidValue, TooLarge
+from holdfast.ids import ObjectId
 from holdfast.jsontext import legible
 from holdfast.model.basics import Plane, Root, Size, SnapshotInfo, SnapshotLike, Standing
 from holdfast.model.changes import History, MergeResult, Patch, Restored, TextsPage
@@ -49,6 +50,7 @@ from holdfast.operations.timeline import (
     RedoChange,
     TextDiffs,
     UndoChange,
+    UndoOfDirectory,
     called,
 )
 from holdfast.progress import no_progress
@@ -129,9 +131,9 @@ class Attended(Workspace):
 
     def take(self, wanted: TakeSnapshot) -> SnapshotInfo:
         """Takes a snapshot of the directory."""
-        expected = snapshots.id_of(self._plain, wanted.expected)
+        expected = snapshots.to_expected(self._plain, wanted.expected)
         with self._exclusive():
-            self._check_stands(expected)
+            self._check(expected)
             taken, _ = keep(self._plain, self._directory, note_of(wanted), progress=no_progress)
         if taken is None:
             raise InvalidValue("no snapshot was taken")
@@ -139,7 +141,7 @@ class Attended(Workspace):
 
     def go_back(self, wanted: RestoreSnapshot) -> Restored:
         """Brings a snapshot back into the directory, and into the planes beside it."""
-        expected = snapshots.id_of(self._plain, wanted.expected)
+        expected = snapshots.to_expected(self._plain, wanted.expected, wanted.expected_root)
         chosen = select(
             planes=wanted.planes, paths=wanted.paths, names=wanted.names, except_=wanted.except_
         )
@@ -153,14 +155,29 @@ class Attended(Workspace):
             reason=wanted.reason,
             keep=wanted.keep,
         )
-        return self._restore(asked, chosen, partial(self._check_stands, expected))
+        return self._restore(asked, chosen, partial(self._check, expected))
 
-    def _check_stands(self, expected: SnapshotId | None) -> None:
-        """Raises `HeadMoved` if the timeline stands elsewhere, once the directory is ours."""
+    def take_back(self, wanted: UndoChange) -> Restored:
+        """Takes a change back in the directory, and in the planes beside it."""
+        expected = snapshots.to_expected(self._plain, wanted.expected, wanted.expected_root)
+        asked = UndoOfDirectory(
+            wanted.operation,
+            task=wanted.task,
+            keep_mine=wanted.keep_mine,
+            dry_run=wanted.dry_run,
+            limit=wanted.limit,
+        )
+        return self._undo(asked, partial(self._check, expected))
+
+    def _check(self, expected: Expected) -> None:
+        """Raises `HeadMoved` if something else is there, once the directory is ours."""
         with self._plain.context.catalog.read() as transaction:
-            position = self._plain.head_or_empty(transaction).position
-        if expected is not None and position != expected:
-            raise HeadMoved(self._plain.name, expected=expected, actual=position)
+            expected.check_head(self._plain.head_or_empty(transaction))
+        if expected.root is not None:
+            shown = Glance(self._directory, only_names=True).at(self._plain)
+            rules = self._attached.earlier_rules
+            with self._directory.going_back(rules), folded_head(shown) as (_, folded):
+                expected.check_folded(folded)
 
 
 class NamespaceOfDirectory(Namespace):
@@ -203,7 +220,7 @@ class NamespaceOfDirectory(Namespace):
 
     @does(UndoChange)
     def undo(self, wanted: UndoChange) -> Restored:
-        return self._directory.undo(**vars(wanted))
+        return self._directory.take_back(wanted)
 
     @does(RedoChange)
     def redo(self, wanted: RedoChange) -> Restored:

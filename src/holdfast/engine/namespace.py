@@ -234,6 +234,7 @@ class Namespace:
 
     @does(RestoreSnapshot)
     def restore(self, wanted: RestoreSnapshot) -> Restored:
+        expected = snapshots.to_expected(self._handle, wanted.expected, wanted.expected_root)
         if wanted.keep is not None:
             return take_back_since(
                 self._handle,
@@ -241,7 +242,7 @@ class Namespace:
                 dry_run=wanted.dry_run,
                 limit=wanted.limit,
                 note=Note(reason=wanted.reason),
-                expected=snapshots.id_of(self._handle, wanted.expected),
+                expected=expected,
             )
         return restore.restore(
             self._handle,
@@ -255,24 +256,27 @@ class Namespace:
             dry_run=wanted.dry_run,
             limit=wanted.limit,
             note=Note(reason=wanted.reason),
-            expected=snapshots.id_of(self._handle, wanted.expected),
+            expected=expected,
         )
 
     @does(UndoChange)
     def undo(self, wanted: UndoChange) -> Restored:
         takeback.check_choice(wanted, dry_run=wanted.dry_run and wanted.operation is not None)
+        handle, limit = self._handle, wanted.limit
+        expected = snapshots.to_expected(handle, wanted.expected, wanted.expected_root)
         if wanted.task is not None:
             return takeback.take_back(
-                self._handle,
+                handle,
                 wanted.task,
                 keep_mine=wanted.keep_mine,
                 dry_run=wanted.dry_run,
-                limit=wanted.limit,
+                limit=limit,
+                expected=expected,
             )
         if wanted.operation is None:
-            return undo.undo(self._handle, dry_run=wanted.dry_run, limit=wanted.limit)
+            return undo.undo(handle, dry_run=wanted.dry_run, limit=limit, expected=expected)
         chosen = self.get_snapshot(wanted.operation)
-        return undo.revert(self._handle, chosen, limit=wanted.limit)
+        return undo.revert(handle, chosen, limit=limit, expected=expected)
 
     @does(RedoChange)
     def redo(self, wanted: RedoChange) -> Restored:

@@ -60,6 +60,9 @@ from holdfast.progress import Progress, no_progress
 
 B = TypeVar("B", Imported, ImportedFiles)
 
+Check = Callable[[], None]
+"""Raises, before anything is kept, if what is there is not to be moved."""
+
 
 @checked
 class Workspace(Looks):
@@ -212,10 +215,7 @@ class Workspace(Looks):
         chosen = select(paths=wanted.paths, names=wanted.names, except_=wanted.except_)
         return self._restore(wanted, chosen, lambda: self._check_drift(wanted.drift))
 
-    def _restore(
-        self, wanted: RestoreOfDirectory, selection: Selection, check: Callable[[], None]
-    ) -> Restored:
-        """Does so, unless what is checked before anything is kept says otherwise."""
+    def _restore(self, wanted: RestoreOfDirectory, selection: Selection, check: Check) -> Restored:
         if wanted.keep is not None:
             return self._restore_beside(wanted, check)
         note, limit, dry_run = Note(reason=wanted.reason), wanted.limit, wanted.dry_run
@@ -244,7 +244,7 @@ class Workspace(Looks):
         with self._exclusive():
             return enter(self._attached, target, left=left, limit=limit, progress=progress)
 
-    def _restore_beside(self, wanted: RestoreOfDirectory, check: Callable[[], None]) -> Restored:
+    def _restore_beside(self, wanted: RestoreOfDirectory, check: Check) -> Restored:
         """Takes back what tasks changed since a snapshot, and keeps what others did."""
         note, limit, dry_run = Note(reason=wanted.reason), wanted.limit, wanted.dry_run
         with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(wanted.rules):
@@ -266,9 +266,11 @@ class Workspace(Looks):
     def undo(self, wanted: UndoOfDirectory) -> Restored:
         """Takes the last change back; with an operation or a task, what that one changed.
 
-        Of a task, see `Namespace.undo`. At most `limit` changes are listed, None lists all; they
-        are counted either way.
+        Of a task, see `Namespace.undo`. At most `limit` changes are listed, None lists all.
         """
+        return self._undo(wanted, lambda: None)
+
+    def _undo(self, wanted: UndoOfDirectory, check: Check) -> Restored:
         operation, limit = wanted.operation, wanted.limit
         is_last = operation is None and wanted.task is None
         check_choice(wanted, dry_run=wanted.dry_run and not is_last)
@@ -276,8 +278,9 @@ class Workspace(Looks):
             with self._exclusive():
                 return preview_undo(self._attached, limit=limit)
         if wanted.task is not None:
-            return self._undo_task(wanted.task, wanted)
+            return self._undo_task(wanted, wanted.task, check)
         with self._exclusive(makes_anew=True):
+            check()
             chosen = None if operation is None else self.namespace.get_snapshot(operation)
             follower = Follower(self._directory, force=wanted.force, progress=wanted.progress)
             return self._led(
@@ -290,12 +293,13 @@ class Workspace(Looks):
                 reason="before undo",
             )
 
-    def _undo_task(self, task: str, wanted: UndoOfDirectory) -> Restored:
+    def _undo_task(self, wanted: UndoOfDirectory, task: str, check: Check) -> Restored:
         keep_mine, limit = wanted.keep_mine, wanted.limit
         with self._exclusive(makes_anew=not wanted.dry_run):
             if wanted.dry_run:
                 seen = Glance(self._directory).at(self._plain)
                 return take_back(seen, task, keep_mine=keep_mine, dry_run=True, limit=limit)
+            check()
             follower = Follower(self._directory, force=wanted.force, progress=wanted.progress)
             return self._led(
                 lambda handle, _: take_back(
@@ -492,7 +496,5 @@ class Workspace(Looks):
         )
 
     def _check_drift(self, drift: Drift) -> None:
-        if drift == "refuse":
-            names = [change.name for change in self._unkept(limit=SHOWN)]
-            if names:
-                raise DriftFound(names, reason="changes are in no snapshot", cause="refused")
+        if drift == "refuse" and (names := [each.name for each in self._unkept(limit=SHOWN)]):
+            raise DriftFound(names, reason="changes are in no snapshot", cause="refused")

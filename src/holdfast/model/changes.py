@@ -358,6 +358,8 @@ class Restored:
     safety_id: Annotated[SnapshotId | None, Named("safety_snapshot_id")]
     """The snapshot that keeps what was pending; None if nothing was."""
     root: ObjectId
+    old_root: ObjectId | None = None
+    """The root of all that was there when it was done, or looked at, pending included."""
     changes: Annotated[Changes, FLAT]
     files: int | None = None
     """How many files, links and empty directories were brought back; None if not all were."""

@@ -1,5 +1,6 @@
 """What of a namespace is meant, and how much of it is listed: types of arguments."""
 
+import re
 from collections.abc import Sequence, Sized
 from datetime import datetime
 from typing import Annotated, Final
@@ -7,6 +8,7 @@ from typing import Annotated, Final
 import msgspec
 
 from holdfast.errors import InvalidValue
+from holdfast.ids import ObjectId
 from holdfast.model.basics import Plane
 from holdfast.model.marks import Shape, Text
 from holdfast.model.names import PathLike, read_path, sent_path
@@ -35,6 +37,18 @@ Paths = Annotated[
 
 Tag = Annotated[str, Text(128)]
 """The tag of what has to be there, or `absent`."""
+
+
+def _root(digits: str) -> ObjectId:
+    if not _ROOT.fullmatch(digits):
+        raise InvalidValue("a root is 64 digits, as a look answers it")
+    return ObjectId(bytes.fromhex(digits))
+
+
+_ROOT: Final = re.compile("[0-9a-f]{64}")
+
+RootId = Annotated[ObjectId, Shape(str, bytes.hex, _root)]
+"""The root of all that was there when somebody looked."""
 
 Planes = Annotated[Sequence[Plane | str], Shape(list[str], lambda planes: [*map(str, planes)])]
 

@@ -27,6 +27,7 @@ from holdfast.operations.choices import (
     Number,
     Paths,
     Planes,
+    RootId,
     check_chosen,
 )
 from holdfast.operations.operation import Arguments, Operation, Paged
@@ -261,12 +262,16 @@ class RestoreSnapshot(
     Of all that, nothing that is in `except_`. What is there now is kept as a snapshot first.
     `dry_run` says what would change and changes nothing. At most `limit` changes are listed;
     None lists all, a server as many as fit into an answer. With `keep="mine"`, what tasks changed
-    since goes back, and what anybody else did stays: `left` names what both have changed.
+    since goes back, and what anybody else did stays: `left` names what both have changed. With
+    `expected`, only if the head still shows that snapshot, and with `expected_root`, the
+    `old_root` that a look answered, only if nothing else is there, pending included; else raises
+    `HeadMoved`.
     """
 
     _: KW_ONLY
     planes: Planes | None = None
     expected: SnapshotLike | None = None
+    expected_root: RootId | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()

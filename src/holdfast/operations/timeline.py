@@ -23,6 +23,7 @@ from holdfast.operations.choices import (
     Number,
     Paths,
     Planes,
+    RootId,
     check_chosen,
     check_zone,
 )
@@ -289,8 +290,14 @@ class UndoChange(Undo, Operation[Restored], post="/v1/undo", needs_body=False):
 
     Where others changed the same as a task since, raises `OthersChanged`, with nothing taken
     back; with `keep_mine`, that stays and the rest goes back. `dry_run` says what taking the
-    last change or a task back would change, and changes nothing.
+    last change or a task back would change, and changes nothing. With `expected`, only if the
+    head still shows that snapshot, and with `expected_root`, the `old_root` that a look answered,
+    only if nothing else is there, pending included; else raises `HeadMoved`.
     """
+
+    _: KW_ONLY
+    expected: SnapshotLike | None = None
+    expected_root: RootId | None = None
 
 
 class RedoChange(Operation[Restored], post="/v1/redo", needs_body=False):

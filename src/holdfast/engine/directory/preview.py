@@ -42,6 +42,7 @@ def _preview(
     follower = Follower(directory, target=target)
     glance = Glance(directory, only_names=True)
     seen = _dry_run(attached, glance, target, selection)
+    old_root = seen.old_root
     files = [change for change in seen.changes if change.plane is Plane.FILES]
     steps = [Step(change.key, change.old, change.new) for change in files]
     in_the_way = frozenset(follower.find_obstacles(steps))
@@ -55,7 +56,8 @@ def _preview(
     files = [change for change in seen.changes if change.plane is Plane.FILES]
     spared = {c.key: c.change for c in files if follower.is_spared(c.key, c.new, rules)}
     uncovered = [to_text(key) for key in follower.find_uncovered(rules)]
-    return replace(seen, changes=seen.changes.without(spared).first(limit), uncovered=uncovered)
+    changes = seen.changes.without(spared).first(limit)
+    return replace(seen, old_root=old_root, changes=changes, uncovered=uncovered)
 
 
 def _dry_run(

@@ -39,10 +39,10 @@ from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.planes.writers import all_folded
 from holdfast.engine.timeline.additions import Look, detail_of, let_go, look_back, takes_part
 from holdfast.engine.timeline.counting import count_changes, count_folded
+from holdfast.engine.timeline.expecting import ANYTHING, Expected
 from holdfast.engine.timeline.room import are_bounded, check_marks
 from holdfast.engine.timeline.rows import follow
 from holdfast.errors import (
-    HeadMoved,
     HoldfastError,
     ObjectMissing,
     OutcomeUnknown,
@@ -111,16 +111,16 @@ def advance(
     handle: Handle,
     plan: Plan[T],
     *,
-    expected: SnapshotId | None = None,
+    expected: Expected = ANYTHING,
     creates: bool = False,
     stand_in: StandIn | None = None,
     ahead: Stage | None = None,
 ) -> tuple[list[SnapshotInfo], T]:
     """Carries a plan out; returns the snapshots that it appended, and its result.
 
-    With `expected`, raises `HeadMoved` if the head no longer shows that snapshot. Unless it
-    `creates` one, raises `NamespaceNotFound` if there is no head to move. `ahead` is a batch of the
-    caller's unit that was sealed before, and is named in the same transaction.
+    Raises `HeadMoved` if something else is there than is `expected`. Unless it `creates` one,
+    raises `NamespaceNotFound` if there is no head to move. `ahead` is a batch of the caller's unit
+    that was sealed before, and is named in the same transaction.
     """
     look_ahead(handle.context, handle.tenant_id)
     moving = _Moving(handle, plan, expected, creates, stand_in, ahead)
@@ -204,7 +204,7 @@ class _Moving(Generic[T]):
 
     handle: Handle
     plan: Plan[T]
-    expected: SnapshotId | None
+    expected: Expected
     creates: bool
     stand_in: StandIn | None
     ahead: Stage | None
@@ -302,9 +302,9 @@ class _Moving(Generic[T]):
     def _planned(
         self, transaction: Transaction, head: Head, stage: Stage
     ) -> tuple[Folded, Move[T]]:
-        if self.expected is not None and head.position != self.expected:
-            raise HeadMoved(head.name, expected=self.expected, actual=head.position)
+        self.expected.check_head(head)
         folded = fold(transaction, self.handle, head, stage, stand_in=self.stand_in)
+        self.expected.check_folded(folded)
         if self.ahead is not None:
             # What is about to be named there is read by the plan, and by a directory that follows.
             folded = replace(folded, source=self.ahead.source(folded.source))

@@ -45,6 +45,7 @@ from holdfast.engine.planes.handle import Handle, as_it_is, looking_at
 from holdfast.engine.sessions.reviving import revive
 from holdfast.engine.sessions.terms import keep_terms
 from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_changes, to_changes
+from holdfast.engine.timeline.expecting import ANYTHING, Expected
 from holdfast.engine.timeline.head import Move, Plan, advance, replacing
 from holdfast.engine.timeline.selection import EVERYTHING, Selection, Selects, is_pattern
 from holdfast.entries import blobs_of
@@ -75,6 +76,7 @@ class _Aim(msgspec.Struct, frozen=True):
     size: Size
     changes: Changes
     target: SnapshotId
+    old_root: ObjectId
     files: int | None = None
     lacking: Lacking = LACKS_NOTHING
     left_alone: Sequence[Plane] = ()
@@ -88,7 +90,7 @@ def restore(
     dry_run: bool = False,
     limit: int | None = SHOWN,
     note: Note | None = None,
-    expected: SnapshotId | None = None,
+    expected: Expected = ANYTHING,
     keeps_redo: bool = False,
 ) -> Restored:
     """Brings a snapshot back: all of it, or what is selected.
@@ -300,7 +302,7 @@ def _aim(
     if selection.is_everything:
         found = iter_changes(source, folded.root, goal)
         changes = collect_changes(check(found), limit=limit, counts=True)
-        return _Aim(target.root, target.size, changes, target.id, files)
+        return _Aim(target.root, target.size, changes, target.id, folded.root_id, files)
     root, size, found = folded.root, folded.size, list[Iterator[Change]]()
     for plane in selection.parts:
         moved, edits = _moved(folded, goal, plane, selection)
@@ -308,7 +310,7 @@ def _aim(
         root, size = root.replacing(**{plane.value: moved}), size + size_of(edits)
     changes = collect_changes(check(chain(*found)), limit=limit, counts=True)
     root_id = folded.stage.add(root.encode(), ObjectKind.NODE)
-    return _Aim(root_id, size, changes, target.id, files)
+    return _Aim(root_id, size, changes, target.id, folded.root_id, files)
 
 
 def _moved(
@@ -421,6 +423,7 @@ def _answer(
         snapshot=snapshot,
         safety_id=safety_id,
         root=aim.root if snapshot is None else snapshot.root,
+        old_root=aim.old_root,
         changes=aim.changes,
         files=aim.files,
         verified=verified,

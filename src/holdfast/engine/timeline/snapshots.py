@@ -31,6 +31,7 @@ from holdfast.engine.objects.trust import check_packs
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, check_text, dated, is_expired, is_over
 from holdfast.engine.timeline.counting import count_folded
+from holdfast.engine.timeline.expecting import ANYTHING, Expected
 from holdfast.engine.timeline.head import Mark, Move, advance
 from holdfast.errors import Conflict, NotFound, SnapshotNotFound, TooLarge, shorten
 from holdfast.ids import ObjectId, SnapshotId, is_snapshot_id
@@ -42,7 +43,7 @@ def take(
     handle: Handle,
     note: Note,
     *,
-    expected: SnapshotId | None = None,
+    expected: Expected = ANYTHING,
     creates: bool = True,
     is_asked: bool = True,
     is_bounded: bool = True,
@@ -102,7 +103,7 @@ def back_from(handle: Handle, folded: Folded, mark: Mark, *, reason: str) -> Mar
 
 def taken(handle: Handle, wanted: TakeSnapshot) -> SnapshotInfo:
     """Takes a snapshot, as somebody asks for it."""
-    return take(handle, wanted, expected=id_of(handle, wanted.expected))
+    return take(handle, wanted, expected=to_expected(handle, wanted.expected))
 
 
 def resolve(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo:
@@ -117,12 +118,14 @@ def to_target(handle: Handle, snapshot: SnapshotLike) -> SnapshotInfo | Snapshot
     return SnapshotId(name) if is_snapshot_id(name) else resolve(handle, name)
 
 
-def id_of(handle: Handle, snapshot: SnapshotLike | None) -> SnapshotId | None:
-    """Returns the id of a snapshot that somebody expects the head to show."""
+def to_expected(
+    handle: Handle, snapshot: SnapshotLike | None, root: ObjectId | None = None
+) -> Expected:
+    """Returns what somebody expects: a snapshot that the head shows, and all that is there."""
     # One at hand is compared by its id: it may be past its time and still the head's.
     if snapshot is None or isinstance(snapshot, SnapshotInfo):
-        return None if snapshot is None else snapshot.id
-    return resolve(handle, snapshot).id
+        return Expected(None if snapshot is None else snapshot.id, root)
+    return Expected(resolve(handle, snapshot).id, root)
 
 
 def find(handle: Handle, name: str, *, near: SnapshotInfo | None = None) -> SnapshotInfo:

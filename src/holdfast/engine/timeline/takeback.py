@@ -35,6 +35,7 @@ from holdfast.engine.planes.writers import others_of
 from holdfast.engine.sessions.reviving import revive
 from holdfast.engine.sessions.terms import keep_terms
 from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_changes, timeless
+from holdfast.engine.timeline.expecting import ANYTHING, Expected
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing
 from holdfast.engine.timeline.merge import merge_roots, without_clashes
 from holdfast.engine.timeline.restore import folded_head, present, prove
@@ -88,6 +89,7 @@ class Outcome:
     """What an answer says beside the snapshot."""
 
     aim: Aim
+    old_root: ObjectId
     root: ObjectId
     changes: Changes
     lacking: Lacking
@@ -114,6 +116,7 @@ def take_back(
     at_end: bool = False,
     also: Callable[[SnapshotId, Transaction, Head], None] | None = None,
     leave: Leave = leave_nothing,
+    expected: Expected = ANYTHING,
 ) -> Restored:
     """Takes back what a task changed; raises `OthersChanged` where others changed the same since.
 
@@ -160,7 +163,7 @@ def take_back(
         with folded_head(handle) as (transaction, folded):
             seen, before = plan(transaction, folded).result
         return answer_of(seen, None, None, before=before)
-    done, (seen, before) = advance(handle, plan)
+    done, (seen, before) = advance(handle, plan, expected=expected)
     safety_id = done[0].id if len(done) > 1 else None
     is_proven = prove(handle, done[-1])
     return answer_of(seen, done[-1], safety_id, before=before, verified=is_proven)
@@ -259,7 +262,7 @@ def outcome_of(
     root = folded.root_id
     if goal != folded.root:
         root = stage.add(goal.encode(), ObjectKind.NODE)
-    return Outcome(aim, root, changes.first(limit), lacking.joined(kept), detail)
+    return Outcome(aim, folded.root_id, root, changes.first(limit), lacking.joined(kept), detail)
 
 
 # What the task noted
@@ -417,6 +420,7 @@ def answer_of(
         snapshot=snapshot,
         safety_id=safety_id,
         root=shown.root if snapshot is None else snapshot.root,
+        old_root=shown.old_root,
         changes=shown.changes,
         verified=verified,
         uncaptured=shown.lacking.uncaptured,

@@ -11,6 +11,7 @@ import msgspec
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.pending.fold import Folded
 from holdfast.engine.planes.handle import Handle
+from holdfast.engine.timeline.expecting import ANYTHING, Expected
 from holdfast.engine.timeline.head import Move, advance, replacing
 from holdfast.engine.timeline.restore import folded_head, prove
 from holdfast.engine.timeline.takeback import (
@@ -23,7 +24,6 @@ from holdfast.engine.timeline.takeback import (
 )
 from holdfast.engine.timeline.undo import Leave, leave_nothing
 from holdfast.errors import NothingToUndo
-from holdfast.ids import SnapshotId
 from holdfast.model.basics import Head, Kind, SnapshotInfo
 from holdfast.model.changes import Restored
 from holdfast.model.tasks import TaskRun
@@ -42,7 +42,7 @@ def take_back_since(
     dry_run: bool = False,
     limit: int | None = SHOWN,
     note: Note | None = None,
-    expected: SnapshotId | None = None,
+    expected: Expected = ANYTHING,
     leave: Leave = leave_nothing,
 ) -> Restored:
     """Takes back what all tasks changed that began at a snapshot or later; all else stays.

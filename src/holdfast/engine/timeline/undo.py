@@ -16,6 +16,7 @@ from holdfast.engine.core.lineage import Stored, before
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
+from holdfast.engine.timeline.expecting import ANYTHING, Expected
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing
 from holdfast.engine.timeline.merge import merge_roots
 from holdfast.engine.timeline.restore import (
@@ -57,6 +58,7 @@ def undo(
     dry_run: bool = False,
     limit: int | None = SHOWN,
     towards: Towards = nowhere,
+    expected: Expected = ANYTHING,
 ) -> Restored:
     """Goes back to the state before the last change; what was pending is kept first.
 
@@ -84,7 +86,7 @@ def undo(
             marks=marks,
             position=target.id,
             redo=[snapshot_id for snapshot_id in forward if snapshot_id],
-            result=_Shown(changes, lacking_in(target), left_alone(folded, target)),
+            result=_shown(folded, changes, target),
             needs=[target.id],
             exact=True,
         )
@@ -94,7 +96,7 @@ def undo(
             move = plan(transaction, folded)
         mark = move.marks[-1]
         return _answer(move.result, target=mark.target or mark.id, root=mark.root)
-    return _done(handle, *advance(handle, plan))
+    return _done(handle, *advance(handle, plan, expected=expected))
 
 
 def find_target(handle: Handle) -> SnapshotInfo:
@@ -134,7 +136,7 @@ def redo(
             marks=marks,
             position=target.id,
             redo=head.redo[:-1],
-            result=_Shown(changes, lacking_in(target), left_alone(folded, target)),
+            result=_shown(folded, changes, target),
             needs=[target.id],
             exact=True,
         )
@@ -149,6 +151,7 @@ def revert(
     note: Note | None = None,
     limit: int | None = SHOWN,
     leave: Leave = leave_nothing,
+    expected: Expected = ANYTHING,
 ) -> Restored:
     """Takes out what one operation changed, and keeps what came after it."""
 
@@ -169,7 +172,8 @@ def revert(
         changes = _changes(handle, transaction, folded, merged.root, most=None)
         back = {change.key for change in changes if change.plane is Plane.FILES}
         lacking = lacking_in(earlier, back.__contains__)
-        shown = _Shown(changes.first(limit), lacking, left_alone(folded, earlier))
+        left = left_alone(folded, earlier)
+        shown = _Shown(folded.root_id, changes.first(limit), lacking, left)
         leave(lacking.uncaptured)
         marks = replacing(
             handle,
@@ -188,15 +192,21 @@ def revert(
         needs = [operation.id, earlier.id]
         return Move(marks=marks, position=marks[-1].id, result=shown, needs=needs, exact=True)
 
-    return _done(handle, *advance(handle, plan))
+    return _done(handle, *advance(handle, plan, expected=expected))
 
 
 class _Shown(NamedTuple):
     """What an undo or redo does."""
 
+    old_root: ObjectId
     changes: Changes
     lacking: Lacking
     left_alone: Sequence[Plane]
+
+
+def _shown(folded: Folded, changes: Changes, target: SnapshotInfo) -> _Shown:
+    """Returns what going to a snapshot does."""
+    return _Shown(folded.root_id, changes, lacking_in(target), left_alone(folded, target))
 
 
 def _changes(
@@ -254,6 +264,7 @@ def _answer(shown: _Shown, *, target: SnapshotId, root: ObjectId) -> Restored:
         snapshot=None,
         safety_id=None,
         root=root,
+        old_root=shown.old_root,
         changes=shown.changes,
         verified=False,
         uncaptured=shown.lacking.uncaptured,

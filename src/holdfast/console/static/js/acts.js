@@ -2,12 +2,22 @@
 
 import { html, signal, useRef, useState } from "../vendor/preact.js";
 import { namespaceOf } from "./api.js";
-import { LineText, Sums, countsOf, differs, linesOf, summed } from "./changes.js";
-import { failed, pendingWords, titleOf } from "./graph.js";
-import { Button, Failed, Note, Popover, Said, Waiting, useAnswer } from "./parts.js";
+import { LineText, Sums, countsOf, linesOf, summed } from "./changes.js";
+import { failed, titleOf } from "./graph.js";
+import {
+  Button,
+  Failed,
+  Note,
+  Popover,
+  Said,
+  Unheard,
+  Waiting,
+  isUnheard,
+  useAnswer,
+} from "./parts.js";
 import * as state from "./state.js";
 import { chosenId } from "./timeline.js";
-import { many, number, plain } from "./text.js";
+import { many, number, plain, total } from "./text.js";
 
 const LISTED = 5000;
 const IN_BOX = 60;
@@ -189,7 +199,7 @@ export function Asked() {
   return null;
 }
 
-/** One field or none, and a button that does it. */
+/** One field or none, and a button that does it; it stays open where `doing` gives false. */
 export function Form({
   title,
   button,
@@ -210,8 +220,8 @@ export function Form({
     setBusy(true);
     setFailure(null);
     try {
-      await doing(new FormData(form.current, event.submitter));
-      shut();
+      if ((await doing(new FormData(form.current, event.submitter))) === false) setBusy(false);
+      else shut();
     } catch (error) {
       setFailure(error);
       setBusy(false);
@@ -251,40 +261,66 @@ function Keep() {
   <//>`;
 }
 
+/** What an undo would take back, and where from. */
+async function lookBack(asked) {
+  // Where it stands comes first: if it moves before the other answer, the undo is refused.
+  const standing = await asked.status();
+  const dry = await asked.undo({ dry_run: true, limit: LISTED });
+  const at = standing.position ? await asked.snapshot(standing.position).catch(() => null) : null;
+  return { standing, dry, at, sums: summed(countsOf(dry.changes, dry.counts)) };
+}
+
+/** Whether what is heard of a namespace meanwhile is not what somebody looked at. */
+const isOver = ({ standing, sums }, { position, dirty, pending }) =>
+  position !== standing.position ||
+  dirty !== standing.dirty ||
+  (pending && !pending.more && pending.count !== total(sums));
+
 function Undo() {
-  const known = state.timeline.value;
-  const last = known?.rows.find((row) => row.snapshot_id === known.position) ?? known?.rows[0];
-  const about = known?.dirty
-    ? html`<p>Takes back the <strong>${pendingWords(known).replace(" not in a snapshot yet", "")}
-      </strong> since ${last ? `#${last.number}` : "the beginning"}.</p>`
-    : html`<p>Takes back the last change${last ? html`: <strong><bdi><${Said} text=${titleOf(last,
-      state.findRow)} /></bdi></strong>, #${last.number}` : ""}.</p>`;
   const [namespace] = useState(here);
   const asked = namespaceOf(namespace);
-  const look = () => asked.undo({ dry_run: true, limit: LISTED });
-  const answer = useAnswer(look, [namespace]);
-  const [newer, setNewer] = useState(null); // What it takes back since somebody else wrote.
-  const dry = newer ?? answer.value;
+  const known = state.timeline.value?.namespace === namespace ? state.timeline.value : null;
+  const heard = useRef(null); // What was heard when it was looked.
+  const answer = useAnswer(() => ((heard.current = state.timeline.value), lookBack(asked)), [
+    namespace,
+  ]);
+  const [kept, setKept] = useState(null); // Why it was looked at again.
+  const seen = answer.value;
+  const isOld = seen && known && known !== heard.current && isOver(seen, known);
+  const again = (why) => (setKept(why), answer.again());
   const doing = async (form) => {
     const anyway = form.get("anyway") !== null;
-    const now = anyway || !dry ? dry : await look();
-    if (dry && differs(dry, now)) {
-      setNewer(now);
-      throw new Error("Something changed since you looked: this is what it takes back now");
+    const { position } = seen.standing;
+    let done;
+    try {
+      done = await asked.undo(
+        anyway ? {} : { expected: position ?? undefined, expected_root: seen.dry.old_root },
+      );
+    } catch (failure) {
+      if (failure.code !== "head_moved" && !isUnheard(failure)) throw failure;
+      again(failure.code === "head_moved" ? { isOld: true } : { unheard: failure });
+      return false;
     }
-    const done = await asked.undo({});
     await state.refresh();
     sayBack(namespace, done, undone(anyway), () => redo(namespace));
+    return true;
   };
   const isNothing = answer.failure?.code === "nothing_to_undo";
+  const why = isNothing ? "There is nothing to undo" : !seen && "It is not known yet what would change";
   return html`<${Form} title="Undo" button="Undo" icon="back" doing=${doing} wide
-    why=${state.away() ?? (isNothing ? "There is nothing to undo" : undefined)}>
-    ${isNothing ? html`<p>There is nothing to undo: no earlier state is kept.</p>` : about}
-    ${!dry && !answer.failure && html`<${Waiting} what="Looking what would change…" />`}
+    why=${state.away() ?? (why || undefined)}>
+    ${isNothing && html`<p>There is nothing to undo: no earlier state is kept.</p>`}
+    ${seen && html`<${About} seen=${seen} />`}
+    ${!seen && !answer.failure && html`<${Waiting} what="Looking what would change…" />`}
     ${answer.failure && !isNothing && html`<${Failed} failure=${answer.failure}
       again=${answer.again} />`}
-    ${dry && html`<${WouldChange} dry=${dry} namespace=${namespace} />`}
-    ${newer && html`<p><${Button} type="submit" name="anyway" icon="back">Undo all the same<//></p>`}
+    ${seen && html`<${WouldChange} dry=${seen.dry} sums=${seen.sums} namespace=${namespace} />`}
+    <${Unheard} failure=${kept?.unheard} />
+    ${seen && (kept?.isOld || isOld) && html`<${Note} tone="warn" icon="warn" role="alert">
+      <strong>Something changed since you looked${isOld ? "." : ": this is what it takes back now."}
+      </strong> ${isOld && html`<p class="act"><${Button} onClick=${() => again(kept)}>Look again<//>
+      </p>`}${kept?.isOld && html`<p class="act"><${Button} type="submit" name="anyway"
+      icon="back">Undo all the same<//></p>`}<//>`}
     ${known?.running.length > 0 && html`<${Note} tone="warn" icon="play">
       <strong>A task is running.</strong> “<bdi><${Said} text=${known.running[0].name} />
       </bdi>” may write again meanwhile.<//>`}
@@ -293,8 +329,17 @@ function Undo() {
   <//>`;
 }
 
+/** Says what an undo takes back, as the look saw it. */
+function About({ seen: { standing, at, sums } }) {
+  if (standing.dirty)
+    return html`<p>Takes back the <strong>${many(total(sums), "change")}</strong> since ${at ?
+      `#${at.number}` : "the beginning"}.</p>`;
+  return html`<p>Takes back the last change${at ? html`: <strong><bdi><${Said} text=${titleOf(at,
+    state.findRow)} /></bdi></strong>, #${at.number}` : ""}.</p>`;
+}
+
 /** What an undo would change, in a few lines: the page of a comparison has all of it. */
-function WouldChange({ dry, namespace }) {
+function WouldChange({ dry, sums, namespace }) {
   const counts = countsOf(dry.changes, dry.counts);
   const lines = linesOf(dry.changes, counts);
   return html`<div class="preview" tabIndex="0" role="region" aria-label="What will change">
@@ -302,7 +347,7 @@ function WouldChange({ dry, namespace }) {
       class="change-line"><${LineText} line=${line} /></li>`)}</ul>
     ${lines.length > IN_BOX && html`<p class="quiet">${number(lines.length - IN_BOX)} more lines</p>`}
     </div>
-    <${Sums} sums=${summed(counts)} />
+    <${Sums} sums=${sums} />
     <p><a href=${state.to(["n", namespace, "compare", `${dry.snapshot_id}...now`])}
       onClick=${close}>Look at each on a page</a></p>`;
 }

@@ -12,7 +12,9 @@ import {
   Note,
   Path,
   Said,
+  Unheard,
   Waiting,
+  isUnheard,
   useAnswer,
   useKeys,
   useTitle,
@@ -238,8 +240,9 @@ function Preview({ seen, kept, again, cancel, only }) {
         const fresh = now ? newChanges(changes, now.changes) : [];
         return again({ off, reason, fresh, count: Math.max(fresh.length, 1) });
       }
-      const isRefused = failure.status >= 400 && failure.status < 500;
-      return isSent && !isRefused ? again({ off, reason, unheard: failure }) : setWrong(failure);
+      return isSent && isUnheard(failure)
+        ? again({ off, reason, unheard: failure })
+        : setWrong(failure);
     }
   };
   useKeys(
@@ -328,14 +331,6 @@ function Preview({ seen, kept, again, cancel, only }) {
 }
 
 const id = (snapshot) => snapshot.snapshot_id;
-
-/** A restore whose answer did not come: what is there now says whether it was done. */
-export const Unheard = ({ failure }) =>
-  failure &&
-  html`<${Note} tone="bad" icon="warn" role="alert">
-    <strong>It is not known whether it was done.</strong> <${Said} text=${failure.message}
-    /> This is what would change now. ${failure.requestId && html`<span class="mono">
-    ${failure.requestId}</span>`}<//>`;
 
 function Warnings({ seen, kept, wrong, anyway }) {
   const { dry, tasks, target, standing } = seen;

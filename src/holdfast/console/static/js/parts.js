@@ -281,6 +281,17 @@ export function useAnswer(ask, deps, { turn, everyMs } = {}) {
   return { ...got, refresh, again: () => (put({}), refresh()) };
 }
 
+/** Whether it is not known what became of what was asked for: nobody refused it. */
+export const isUnheard = ({ status }) => !(status >= 400 && status < 500);
+
+/** What was asked for and whose answer did not come: what is there now says whether it was done. */
+export const Unheard = ({ failure }) =>
+  failure &&
+  html`<${Note} tone="bad" icon="warn" role="alert">
+    <strong>It is not known whether it was done.</strong> <${Said} text=${failure.message}
+    /> This is what would change now. ${failure.requestId && html`<span class="mono">
+    ${failure.requestId}</span>`}<//>`;
+
 /** Scrolls a box, if there is one, no further than it takes to see what is at `top`. */
 export function reveal(box, top, height) {
   if (!box) return;

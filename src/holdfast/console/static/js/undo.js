@@ -5,7 +5,6 @@ import { takenBack } from "./acts.js";
 import { namespaceOf } from "./api.js";
 import { Sums, countsOf, differs, linesOf, summed } from "./changes.js";
 import { Beside, List, firstOf, lineHeight, useFolds } from "./compare.js";
-import { Unheard } from "./goback.js";
 import {
   Button,
   Failed,
@@ -14,7 +13,9 @@ import {
   Note,
   Path,
   Said,
+  Unheard,
   Waiting,
+  isUnheard,
   useAnswer,
   useKeys,
   useTitle,
@@ -152,8 +153,7 @@ function Preview({ head, task, dry, keeps, kept, cancel, again }) {
     } catch (failure) {
       setBusy(false);
       if (REFUSED.has(failure.code)) return again(null);
-      const isRefused = failure.status >= 400 && failure.status < 500;
-      return isSent && !isRefused ? again({ unheard: failure }) : setWrong(failure);
+      return isSent && isUnheard(failure) ? again({ unheard: failure }) : setWrong(failure);
     }
   };
   useKeys(
