@@ -465,6 +465,8 @@ def test_an_undo_takes_back_what_it_showed_or_asks_again(visit: Any, agent: Any)
     agent.files.write("a.txt", "two\n")
     page = visit.page
     visit.open("n", agent.name, "timeline")
+    visit.row("first").click()
+    expect(page.get_by_label("Details").get_by_role("button", name="a.txt")).to_be_visible()
     page.keyboard.press("u")
     asked = page.get_by_role("dialog", name="Undo")
     undo = asked.get_by_role("button", name="Undo", exact=True)

@@ -204,7 +204,7 @@ def test_each_change_is_shown_as_what_it_is(visit: Any, agent: Any) -> None:
 def test_a_name_in_the_list_shows_what_cannot_be_seen_in_it(visit: Any, agent: Any) -> None:
     names = {
         " a .txt": "␠a .txt",
-        "b\u00a0c\u2003d\u202fe": "bU+00A0cU+2003dU+202Fe",
+        "q\u00a0c\u2003d\u202fe": "qU+00A0cU+2003dU+202Fe",
         "f\u205fg\u2800h\u3000i": "fU+205FgU+2800hU+3000i",
         "j\ufe0f\U0001d173k": "jU+FE0FU+1D173k",
         "l m ": "l m␠",
