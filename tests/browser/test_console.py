@@ -234,7 +234,7 @@ def test_one_goes_back_to_before_what_failed_and_undoes_it(
     page.get_by_role("button", name="Go back before this…").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Go back to before “Clean up”")
     expect(page.get_by_text("Nothing is lost.")).to_be_visible()
-    expect(page.locator(".sums")).to_have_text("1 come back 2 change 1 go away")
+    expect(page.locator(".sums")).to_have_text("1 comes back 2 change 1 goes away")
     expect(page.get_by_label("Changes of cart.py")).to_contain_text("total = 1")
     page.get_by_placeholder("Why?").fill("it broke the tests")
     page.get_by_role("button", name="Go back", exact=False).click()
@@ -445,7 +445,7 @@ def test_an_undo_says_what_it_takes_back_and_asks_again_once_that_changed(
     asked = page.get_by_role("dialog", name="Undo")
     would = asked.get_by_label("What will change")
     expect(would).to_contain_text("a.txt")
-    expect(asked.locator(".sums")).to_have_text("0 come back 1 change 0 go away")
+    expect(asked.locator(".sums")).to_have_text("0 come back 1 changes 0 go away")
     agent.files.write("b.txt", "meanwhile\n")
     page.keyboard.press("Control+Enter")
     expect(asked.get_by_role("alert")).to_contain_text("Something changed since you looked")
@@ -465,6 +465,8 @@ def test_an_undo_takes_back_what_it_showed_or_asks_again(visit: Any, agent: Any)
     agent.files.write("a.txt", "two\n")
     page = visit.page
     visit.open("n", agent.name, "timeline")
+    visit.row("first").click()
+    expect(page.get_by_label("Details").get_by_role("button", name="a.txt")).to_be_visible()
     page.keyboard.press("u")
     asked = page.get_by_role("dialog", name="Undo")
     undo = asked.get_by_role("button", name="Undo", exact=True)
@@ -480,13 +482,14 @@ def test_an_undo_takes_back_what_it_showed_or_asks_again(visit: Any, agent: Any)
     asked.get_by_role("button", name="Look again").click()
     expect(asked).to_contain_text("Takes back the last change: second, #2")
     # Whoever hears no answer is not told that nothing was done.
-    answers = iter([lambda route: (route.fetch(), route.abort())])
-    page.route(
-        "**/v1/undo",
-        lambda route: route.continue_()
-        if "dry_run" in route.request.post_data
-        else next(answers)(route),
-    )
+
+    def lose_answer(route: Any) -> None:
+        if "dry_run" in route.request.post_data:
+            return route.continue_()
+        route.fetch()
+        return route.abort()
+
+    page.route("**/v1/undo", lose_answer)
     undo.click()
     expect(asked.get_by_role("alert")).to_contain_text("It is not known whether it was done.")
     assert files_of(agent) == {"a.txt": b"one\n"}

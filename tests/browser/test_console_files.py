@@ -78,14 +78,14 @@ def test_one_version_of_one_file_comes_back_from_its_history(visit: Any, agent: 
     versions.nth(2).get_by_role("button").first.click()
     page.get_by_role("link", name="Bring back this version…").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("Bring back “src/cart.py”")
-    expect(page.locator(".sums")).to_have_text("0 come back 1 change 0 go away")
+    expect(page.locator(".sums")).to_have_text("0 come back 1 changes 0 go away")
     press("Escape")
     expect(versions).to_have_count(3)
     visit.move(f"n/{agent.name}/files?path=src/cart.py&at={first.id}")
     expect(page.get_by_label("Content of src/cart.py")).to_have_text("total = 1\n")
     expect(page.get_by_text("As it was at")).to_be_visible()
     page.get_by_role("link", name="Bring it back…").click()
-    expect(page.locator(".sums")).to_have_text("0 come back 1 change 0 go away")
+    expect(page.locator(".sums")).to_have_text("0 come back 1 changes 0 go away")
     press("Control+Enter")
     expect(page.get_by_role("status").filter(has_text="1 change, verified.")).to_be_visible()
     assert agent.files.read("src/cart.py") == b"total = 1\n"
@@ -105,7 +105,7 @@ def test_a_file_that_is_gone_comes_back_from_its_history(visit: Any, agent: Any)
     page.get_by_role("link", name="What happened to it").click()
     page.locator(".steps > li").first.get_by_role("button").first.click()
     page.get_by_role("link", name="Bring back the version before…").click()
-    expect(page.locator(".sums")).to_have_text("1 come back 0 change 0 go away")
+    expect(page.locator(".sums")).to_have_text("1 comes back 0 change 0 go away")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("status").filter(has_text="1 change, verified.")).to_be_visible()
     assert agent.files.read("gone.txt") == b"was here\n"
@@ -201,6 +201,20 @@ def test_each_change_is_shown_as_what_it_is(visit: Any, agent: Any) -> None:
     expect(page.get_by_role("button", name="Load anyway")).to_have_count(0)
 
 
+def test_a_name_in_the_list_shows_what_cannot_be_seen_in_it(visit: Any, agent: Any) -> None:
+    names = {
+        " a .txt": "␠a .txt",
+        "q\u00a0c\u2003d\u202fe": "qU+00A0cU+2003dU+202Fe",
+        "f\u205fg\u2800h\u3000i": "fU+205FgU+2800hU+3000i",
+        "j\ufe0f\U0001d173k": "jU+FE0FU+1D173k",
+        "l m ": "l m␠",
+    }
+    agent.files.write_many([(name, "x") for name in names])
+    visit.open("n", agent.name, "files")
+    expect(visit.page.locator("bdi.path").first).to_be_visible()
+    assert sorted(visit.page.locator("bdi.path").all_inner_texts()) == sorted(names.values())
+
+
 def test_a_long_change_among_others_has_no_bar_of_its_own(visit: Any, agent: Any) -> None:
     long = [f"{n}\n" for n in range(600)]
     agent.files.write("long.txt", "".join(long))
@@ -277,7 +291,7 @@ def test_one_key_of_the_store_comes_back(visit: Any, agent: Any) -> None:
     page.get_by_role("link", name="History", exact=True).click()
     page.locator(".steps > li").last.get_by_role("button").first.click()
     page.get_by_role("link", name="Bring back this version…").click()
-    expect(page.locator(".sums")).to_have_text("0 come back 1 change 0 go away")
+    expect(page.locator(".sums")).to_have_text("0 come back 1 changes 0 go away")
     page.keyboard.press("Control+Enter")
     expect(page.get_by_role("status").filter(has_text="1 change, verified.")).to_be_visible()
     assert agent.store.get("state", "plan")["step"] == 1
@@ -310,7 +324,7 @@ def test_a_task_is_taken_back_alone_and_what_others_did_stays(visit: Any, agent:
     assert agent.files.read("b.txt") == b"2\n"
     page.get_by_role("link", name="Leave theirs, take the rest back…").click()
     expect(page.get_by_text("1 thing stays as others made it:")).to_be_visible()
-    expect(page.locator(".sums")).to_have_text("0 come back 1 change 0 go away")
+    expect(page.locator(".sums")).to_have_text("0 come back 1 changes 0 go away")
     agent.files.write("a.txt", "2\n")
     page.keyboard.press("Control+Enter")
     expect(alert).to_contain_text("Something changed since you looked.")

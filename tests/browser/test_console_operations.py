@@ -109,8 +109,12 @@ def test_who_looked_before_a_session_went_on_rolls_nothing_back(visit: Any, agen
     expect(asked.get_by_text("refund")).to_be_visible()
     agent.sessions.update_state(session, {"step": "paid"})
     asked.get_by_role("button", name="Roll back").click()
-    expect(asked.get_by_role("alert")).to_contain_text("version")
+    expect(asked.get_by_role("alert")).to_contain_text("The session went on since you looked.")
     assert agent.sessions.get(session).state["step"] == "paid"
+    # It has looked again by itself: what it shows now is what it does.
+    expect(asked.get_by_label("What will change in the state")).to_contain_text("paid")
+    asked.get_by_role("button", name="Roll back").click()
+    expect(page.get_by_role("status").filter(has_text="Back at version 0")).to_be_visible()
 
 
 def test_what_is_said_between_two_requests_of_a_rollback_is_not_taken_back(
@@ -130,6 +134,7 @@ def test_what_is_said_between_two_requests_of_a_rollback_is_not_taken_back(
     page.route("**/rollback", say_more)
     asked.get_by_role("button", name="Roll back").click()
     expect(asked.get_by_role("alert")).to_contain_text("has 3 turns, not 2")
+    expect(asked).to_contain_text("from 3 turns")
     assert said(agent, session)[-1] == "One more thing"
 
 

@@ -72,13 +72,14 @@ export function compare(row) {
   }
 }
 
-async function act(what, doing) {
+async function act(what, doing, otherwise) {
   try {
     const done = await doing();
     await state.refresh();
     return done;
   } catch (failure) {
     state.tell(failure, what);
+    otherwise?.(failure);
     return null;
   }
 }
@@ -116,8 +117,13 @@ function sayBack(namespace, done, words, again) {
  * The server has nothing to redo then: what was taken back so comes back in the same way.
  */
 async function revert(namespace, operation, isRedo = false) {
-  const done = await act(isRedo ? "Not redone" : "Not undone", () =>
-    namespaceOf(namespace).undo({ operation }),
+  // Where both sides changed the same, the box shows what can be taken back in its place.
+  const offer = ({ code }) =>
+    code === "merge_conflict" && !isRedo && here() === namespace && ask("undo");
+  const done = await act(
+    isRedo ? "Not redone" : "Not undone",
+    () => namespaceOf(namespace).undo({ operation }),
+    offer,
   );
   if (done)
     sayBack(namespace, done, isRedo ? "Done again" : "Undone", () =>

@@ -109,9 +109,15 @@ export function summed(counts) {
   return sums;
 }
 
-export const Sums = ({ sums }) => html`<p class="sums" role="status"><span><b class="added">
-  ${number(sums.added)}</b> come back</span> <span><b class="changed">${number(sums.changed)}
-  </b> change</span> <span><b class="removed">${number(sums.removed)}</b> go away</span></p>`;
+const SUMS = [
+  ["added", "comes back", "come back"],
+  ["changed", "changes", "change"],
+  ["removed", "goes away", "go away"],
+];
+
+export const Sums = ({ sums }) => html`<p class="sums" role="status">
+  ${SUMS.map(([word, one, more], at) => html`${at > 0 && " "}<span><b class=${word}>
+  ${number(sums[word])}</b> ${sums[word] === 1 ? one : more}</span>`)}</p>`;
 
 /** Those of `others` that are not among some changes, or not as they were. */
 export const newChanges = (some, others) => {

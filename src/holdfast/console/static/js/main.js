@@ -140,10 +140,14 @@ function Rail({ isOpen, close }) {
 
 function Foot({ close }) {
   const { state: how, heard } = state.link.value;
-  const workspace = state.session.value?.workspace ?? "";
+  const { workspace = "", admin, only } = state.session.value ?? {};
+  // With a key for namespaces alone, there is a stream of each, and none of all.
+  const isIdle = !admin && (only ?? state.route.value.namespace) === undefined;
   const words =
     how === "live"
       ? "Live"
+      : how === "starting" && isIdle
+        ? "Live in a namespace"
       : how === "away"
         ? `Reconnecting…${heard ? `, last heard ${time(heard)}` : ""}`
         : how === "asking"
@@ -176,6 +180,12 @@ const factsOf = ({ directory, entries, size, total }) => [
   ...(total !== null && total !== undefined ? [many(total, "snapshot")] : []),
 ];
 
+/** Whether what is there is the oldest that is kept: an undo would lead nowhere. */
+const hasNothingBefore = ({ rows, hasMore, loading, dirty, position }) =>
+  rows.length
+    ? !hasMore && !dirty && rows.at(-1).snapshot_id === position
+    : !loading;
+
 function Top({ openMenu }) {
   const { namespace, screen } = state.route.value;
   const known = state.timeline.value;
@@ -203,7 +213,7 @@ function Top({ openMenu }) {
       namespace !== undefined &&
       state.opens(namespace) &&
       html`
-      <${Button} icon="back" kbd="U" why=${why ?? (known && !known.rows.length ?
+      <${Button} icon="back" kbd="U" why=${why ?? (known && hasNothingBefore(known) ?
         "There is nothing to undo" : undefined)} onClick=${() => acts?.ask("undo")}>Undo<//>
       <${Button} icon="camera" kbd="S" tone="primary" why=${why}
         onClick=${() => acts?.ask("keep")}>Keep this moment<//>`

@@ -57,8 +57,8 @@ export const Icon = ({ name, size = 16 }) => html`<svg
 ><path d=${PATHS[name]} /></svg>`;
 
 /** Somebody else's text: a text node, with marks for what cannot be seen in it. */
-export const Said = ({ text, keep }) =>
-  marked(text, keep).map((part) =>
+export const Said = ({ text, keep, isName }) =>
+  marked(text, keep, isName).map((part) =>
     typeof part === "string"
       ? part
       : html`<span class="mark" title=${part.name}>${part.sign}</span>`,
@@ -66,15 +66,15 @@ export const Said = ({ text, keep }) =>
 
 /** A name that somebody else chose, whatever direction it reads in. */
 export const Name = ({ text, most = 96 }) =>
-  html`<bdi class="name" title=${plain(text)}><${Said} text=${cut(text, most)} /></bdi>`;
+  html`<bdi class="name" title=${plain(text)}><${Said} text=${cut(text, most)} isName /></bdi>`;
 
 /** A path: its folders dim, its last part not. */
 export function Path({ text, most = 96 }) {
   const short = cut(text, most);
   const at = short.replace(/\/$/, "").lastIndexOf("/") + 1;
   return html`<bdi class="path" title=${plain(text)}
-    ><span class="dim"><${Said} text=${short.slice(0, at)} /></span
-    ><${Said} text=${short.slice(at)} /></bdi>`;
+    ><span class="dim"><${Said} text=${short.slice(0, at)} isName /></span
+    ><${Said} text=${short.slice(at)} isName /></bdi>`;
 }
 
 export const Chip = ({ tone = "plain", icon, title, children }) =>

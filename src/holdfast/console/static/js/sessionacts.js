@@ -8,23 +8,27 @@ import { html, useState } from "../vendor/preact.js";
 import { Form } from "./acts.js";
 import { namespaceOf } from "./api.js";
 import { Patch } from "./jsontree.js";
-import { Failed, Note, Waiting, useAnswer } from "./parts.js";
+import { Failed, Note, Said, Waiting, useAnswer } from "./parts.js";
 import * as state from "./state.js";
 import { cut, many, plain } from "./text.js";
 
 const LONGEST_REASON = 1000;
 const FIRST = 6;
 
+const WENT_ON = new Set(["state_moved", "conversation_moved"]);
+
 /** Refuses to go over what came since: the one who looks has not seen it. */
 function checkUnchanged(info, now) {
   if (now.version === info.version && now.turn_count === info.turn_count) return;
-  throw new Error("The session went on since you looked. Look again, then do it.");
+  throw Object.assign(new Error("The session went on since you looked"), {
+    code: "state_moved",
+  });
 }
 
 export function RollBack({ info: now, version: chosen, done, again, close }) {
   const { namespace } = state.route.value;
-  // What was looked at when it was opened: if the session goes on meanwhile, it is refused.
-  const [{ info, version }] = useState({ info: now, version: chosen });
+  // What was looked at: if the session goes on meanwhile, it is refused, and looked at again.
+  const [{ info, version, wentOn }, look] = useState({ info: now, version: chosen });
   const asked = namespaceOf(namespace);
   const [withTurns, setWithTurns] = useState(false);
   const answer = useAnswer(
@@ -63,12 +67,12 @@ export function RollBack({ info: now, version: chosen, done, again, close }) {
   };
   const roll = async (form) => {
     let kept = null;
-    if (withTurns) {
-      checkUnchanged(info, await asked.session(info.id));
-      kept = await asked.keep({ label: `before a rollback of ${cut(plain(info.id), 60)}` });
-    }
     let made;
     try {
+      if (withTurns) {
+        checkUnchanged(info, await asked.session(info.id));
+        kept = await asked.keep({ label: `before a rollback of ${cut(plain(info.id), 60)}` });
+      }
       made = await asked.rollBack(info.id, {
         version,
         conversation: withTurns,
@@ -78,8 +82,12 @@ export function RollBack({ info: now, version: chosen, done, again, close }) {
         expected_turns: withTurns ? info.turn_count : undefined,
       });
     } catch (failure) {
-      if (failure.code === "state_moved" || failure.code === "conversation_moved") again();
-      throw failure;
+      if (!WENT_ON.has(failure.code)) throw failure;
+      const newer = await asked.session(info.id).catch(() => null);
+      if (!newer) throw failure;
+      look({ info: newer, version, wentOn: failure });
+      again();
+      return false;
     }
     done();
     state.toast(`Back at version ${version}, as version ${made.version}.`, {
@@ -87,6 +95,7 @@ export function RollBack({ info: now, version: chosen, done, again, close }) {
       act_label: "Undo",
       seconds: 20,
     });
+    return true;
   };
   return html`<${Form} title=${`Roll back to version ${version}`} button="Roll back" icon="back"
     doing=${roll} shut=${close} why=${answer.value ? undefined : "It is not known yet what would change"}>
@@ -99,6 +108,9 @@ export function RollBack({ info: now, version: chosen, done, again, close }) {
       onChange=${(event) => setWithTurns(event.currentTarget.checked)} /> <span>Take the conversation
       back, too: ${info.turn_count === turns ? "to as many turns" :
       `from ${many(info.turn_count, "turn")} to ${turns}`}</span></label>`}
+    ${wentOn && html`<${Note} tone="warn" icon="warn" role="alert"><strong>The session went on since
+      you looked.</strong> ${wentOn.status && html`<${Said} text=${wentOn.message} />. `}This is what
+      would change now.<//>`}
     <label class="field">Why? It is kept in the history <input name="reason"
       maxlength=${LONGEST_REASON} autocomplete="off" /></label>
     <${Note} tone="safe" icon="shield"><strong>Nothing is lost.</strong> ${withTurns ?

@@ -3,13 +3,21 @@
 // Everything that somebody else chose passes `marked` on its way to a text node: characters that
 // are not seen, or that turn what follows around, become visible marks.
 
+// In a sentence, a variation selector says how the sign before it looks, and blanks part words.
 const UNSEEN =
-  /[\u0000-\u001f\u007f-\u009f\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff0-\ufffb\u{e0000}-\u{e0fff}]|\p{Cs}/gu;
+  /(?![\ufe00-\ufe0f])[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\p{Default_Ignorable_Code_Point}\ufff0-\ufffb\u{e0000}-\u{e0fff}]/gu;
+
+// In a name, whatever looks like nothing or like a space, and a space at either end of a part.
+const UNSEEN_IN_NAMES =
+  /[\p{Cc}\p{Zl}\p{Zp}\p{Cs}\p{Default_Ignorable_Code_Point}\u2800\ufff0-\ufffb\u{e0000}-\u{e0fff}]|(?! )\p{Zs}|(?<=(?:^|\/) *) | (?= *(?:\/|$))/gu;
 
 const NAMES = new Map(
   Object.entries({
+    " ": "space",
+    "\u00a0": "no-break space",
     "\u00ad": "soft hyphen",
     "\u061c": "Arabic letter mark",
+    "\u2003": "em space",
     "\u200b": "zero-width space",
     "\u200c": "zero-width non-joiner",
     "\u200d": "zero-width joiner",
@@ -22,11 +30,16 @@ const NAMES = new Map(
     "\u202c": "end of direction",
     "\u202d": "left-to-right override",
     "\u202e": "right-to-left override",
+    "\u202f": "narrow no-break space",
+    "\u205f": "mathematical space",
     "\u2060": "word joiner",
     "\u2066": "left-to-right isolate",
     "\u2067": "right-to-left isolate",
     "\u2068": "first strong isolate",
     "\u2069": "end of isolate",
+    "\u2800": "blank pattern",
+    "\u3000": "ideographic space",
+    "\ufe0f": "variation selector",
     "\ufeff": "byte order mark",
   }),
 );
@@ -34,11 +47,11 @@ const TURNING = /[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/u;
 const UNSEEN_IN_CODE =
   /[\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\u{e0000}-\u{e0fff}]/u;
 
-/** Splits a text into what can be shown as it is, and marks for what cannot be seen. */
-export function marked(text, keep = "") {
+/** Splits a text, or a name, into what can be shown as it is, and marks for what cannot be seen. */
+export function marked(text, keep = "", isName = false) {
   const parts = [];
   let from = 0;
-  for (const found of text.matchAll(UNSEEN)) {
+  for (const found of text.matchAll(isName ? UNSEEN_IN_NAMES : UNSEEN)) {
     if (keep.includes(found[0])) continue;
     if (found.index > from) parts.push(text.slice(from, found.index));
     parts.push({ sign: signOf(found[0]), name: nameOf(found[0]) });
@@ -48,9 +61,9 @@ export function marked(text, keep = "") {
   return parts;
 }
 
-/** Says the same as one line of text, for a tooltip or a reader. */
+/** Says the same of a name as one line of text, for a tooltip or a reader. */
 export const plain = (text) =>
-  marked(text)
+  marked(text, "", true)
     .map((part) => (typeof part === "string" ? part : part.sign))
     .join("");
 
@@ -62,14 +75,21 @@ function signOf(character) {
   const code = character.codePointAt(0);
   if (code === 10) return "⏎";
   if (code === 9) return "⇥";
-  if (code < 32) return String.fromCodePoint(0x2400 + code);
+  if (code <= 32) return String.fromCodePoint(0x2400 + code);
   if (code === 127) return "␡";
   return `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }
 
+const kindOf = (character) =>
+  /\p{Zs}/u.test(character)
+    ? "blank"
+    : /\p{Cc}/u.test(character)
+      ? "control character"
+      : "character that is not seen";
+
 function nameOf(character) {
   const code = character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0");
-  return `${NAMES.get(character) ?? "control character"}, U+${code}`;
+  return `${NAMES.get(character) ?? kindOf(character)}, U+${code}`;
 }
 
 /** Cuts a long text in its middle: the end of a path says most. */
