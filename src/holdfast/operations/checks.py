@@ -228,7 +228,8 @@ def _check_row(most: int, name: str, value: str) -> None:
 
 
 def _check_path(name: str, value: object) -> None:
-    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    is_path = isinstance(value, os.PathLike)
+    text = os.fspath(cast("os.PathLike[str]", value)) if is_path else value
     if isinstance(text, str) and ("\0" in text or not is_whole(_NO_TEXT.sub("", text))):
         message = f"{name} is a path, and holds a null byte or half a character"
         raise InvalidValue(message)

@@ -180,7 +180,7 @@ def configure(environ: Mapping[str, str], **flags: object) -> Config:
             name, text = f"--{each.field}", str(given.pop(each.field))
         if text or is_option:
             try:
-                values[each.field] = each.read(name, text)
+                values[each.field] = each.read(name, text or "")
             except ValueError as exc:
                 problems.append(str(exc))
     try:
