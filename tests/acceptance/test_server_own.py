@@ -255,6 +255,12 @@ def test_a_diff_that_makes_no_sense_is_refused(
         ("POST", "/v1/undo?dry_run=true", {}, "dry_run"),
         ("POST", "/v1/store/clear", {"namespace": "other"}, "namespace"),
         ("POST", "/v1/store/batch", {"delete": [{"namespace": "n", "key": "k", "dry": 1}]}, "dry"),
+        (
+            "POST",
+            "/v1/store/batch",
+            {"set": [{"namespace": "n", "key": "k", "value": 1, "if": "absent"}]},
+            "if",
+        ),
         ("POST", "/v1/snapshots", {"pin": "true"}, "pin"),
         ("POST", "/v1/snapshots", {"expires_in_seconds": "5"}, "expires_in_seconds"),
         ("DELETE", "/v1/store/value?namespace=n&key=k&if=x", None, "if"),

@@ -17,7 +17,7 @@ from holdfast.sdk.lines import ReachNamespace, line_to
 from holdfast.server.checking import WITHHELD, iter_faults, iter_settings
 from holdfast.server.config import configure, to_environ
 from holdfast.server.variables import VARIABLES
-from holdfast.settingsfile import CONFIG, SECRETS, adopt, key_of, settle
+from holdfast.settingsfile import BACKUP_KEY, CONFIG, SECRETS, adopt, key_of, settle
 
 SECRET = "postgresql://me:hidden@db/vault"
 
@@ -78,7 +78,8 @@ def test_a_secret_in_a_file_of_its_own_is_the_secret_alone(tmp_path: Path, toml)
     other = "postgresql://other/vault"
     assert configure({**environ, "HOLDFAST_DATABASE_URL": other}).database_url == other
     (tmp_path / "key").write_text("o" * 32)
-    own = configure({**environ, "HOLDFAST_SECRETS_KEY_FILE": str(tmp_path / "key")})
+    files = dict.fromkeys(("HOLDFAST_SECRETS_KEY_FILE", f"{BACKUP_KEY}_FILE"), f"{tmp_path}/key")
+    own = configure({**environ, **files})
     assert own.secrets_key == "o" * 32
 
 
