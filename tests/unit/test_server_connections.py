@@ -387,7 +387,8 @@ def test_what_all_connections_hold_unanswered_is_bounded(
         most = Connection._held_in_all - held  # pyright: ignore[reportPrivateUsage]
         assert 0 < most < 2 << 20
     end = time.monotonic() + PATIENCE_S
-    while Connection._held_in_all != held:  # pyright: ignore[reportPrivateUsage]
+    # Connections of tests before may have ended since.
+    while Connection._held_in_all > held:  # pyright: ignore[reportPrivateUsage]
         assert time.monotonic() < end
         assert is_served(address)
 

@@ -155,6 +155,10 @@ class FusedTransaction:
         self._inner = inner
         self._fuse = fuse
 
+    @property
+    def __class__(self) -> type[Transaction]:  # pyright: ignore[reportIncompatibleMethodOverride, reportIncompatibleVariableOverride] - what it stands for
+        return Transaction
+
     # By name, not one by one: a method that the port gains is a step from its first day.
     def __getattr__(self, name: str) -> Callable[..., object]:
         method = getattr(self._inner, name)

@@ -70,11 +70,14 @@ class Expected:
         name = split_key(key)[1]
         os.rename(name, aside, src_dir_fd=fd, dst_dir_fd=fd)
         state = os.stat(aside, dir_fd=fd, follow_symlinks=False)
-        if _is_same_content(row, state):
+        if not _is_same_content(row, state):
+            _put_back(aside, name, fd)
+            raise Drifted(key)
+        try:
             os.unlink(aside, dir_fd=fd)
-            return
-        _put_back(aside, name, fd)
-        raise Drifted(key)
+        except OSError:
+            _put_back(aside, name, fd)
+            raise
 
     def shorten(self, key: bytes, file: int, row: Row, data: bytes, *, mtime_ns: int) -> bool:
         """Gives an open file a shorter content, if nobody else has it open; says whether it did.
