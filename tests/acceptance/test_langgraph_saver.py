@@ -587,7 +587,7 @@ def test_a_checkpoint_whose_snapshot_is_missing_names_the_nearest_that_has_one(a
     assert saver.restore(first).verified
     assert not agent.files.exists("a.md")
     lonely = put(killed, "alone", {"messages": []})
-    with pytest.raises(SnapshotNotFound, match="neither have those before it") as error:
+    with pytest.raises(SnapshotNotFound, match="none of those looked at before it") as error:
         saver.restore(lonely)
     assert error.value.nearest is None
 

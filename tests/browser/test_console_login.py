@@ -39,8 +39,8 @@ def test_a_person_sees_who_asks_and_chooses_what_for(server: Server, http: Any, 
     assert page.url == f"{server.url}/console/device"
     assert "<img src=x" in page.locator(".facts-list").inner_text()
     assert "127.0.0.1" in page.locator(".facts-list").inner_text()
-    button = page.get_by_role("button", name="Approve")
-    assert button.get_attribute("aria-disabled") == "true"  # It says no namespace yet.
+    # It says no namespace yet.
+    page.locator("button[aria-disabled=true]", has_text="Approve").wait_for()
     # By keyboard alone.
     page.get_by_label("An agent that only adds").focus()
     page.keyboard.press("Space")

@@ -39,7 +39,7 @@ WRONG: list[tuple[object, str]] = [
     (True, "object|Any|bool"),
     (1.5, "object|Any|float"),
     ("zz", "object|Any|str|StrEnum"),
-    (b"hello", "object|Any|bytes"),
+    (b"hello", "object|Any|bytes|ObjectId"),
     ([object()], "object|Any"),
     ({1: 2}, "object|Any|dict|Mapping"),
 ]

@@ -25,7 +25,7 @@ from holdfast.jsontext import legible
 from holdfast.model.marks import AS_BYTES, Shape
 
 
-class Name(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
+class Name(msgspec.Struct, frozen=True, omit_defaults=True):
     """One entry of a plane. Nothing in it is a pattern.
 
     A file or a directory, with all that is below it; one value of the store; one session; one
