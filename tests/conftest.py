@@ -28,6 +28,7 @@ from holdfast.testing.buckets import (
     BUCKET,
     BucketNotStarted,
     SeaweedServer,
+    Wire,
     environ_of,
     find_weed,
     make_bucket,
@@ -174,6 +175,15 @@ def seaweed() -> Iterator[SeaweedServer]:
         pytest.skip(str(exc))
     with SeaweedServer() as server:
         yield server
+
+
+@pytest.fixture
+def wire(seaweed: SeaweedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
+    """What all requests to it go through: they are counted, and may go wrong."""
+    with Wire(seaweed.endpoint) as wire:
+        for name, value in wire.environ.items():
+            monkeypatch.setenv(name, value)
+        yield wire
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
@@ -17,15 +16,6 @@ from holdfast.testing.buckets import Fault, SeaweedServer, Wire
 from holdfast.testing.servers import COMMAND, running_server
 
 FILES = {f"large-{number}.bin": Random(number).randbytes(150_000) for number in range(6)}
-
-
-@pytest.fixture
-def wire(seaweed: SeaweedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
-    """What counts the requests to the bucket."""
-    with Wire(seaweed.endpoint) as wire:
-        for name, value in wire.environ.items():
-            monkeypatch.setenv(name, value)
-        yield wire
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import os
 import shutil
 import signal
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -39,14 +39,6 @@ def noise(size: int, seed: int) -> bytes:
 @pytest.fixture(autouse=True)
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_CACHE", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def wire(seaweed: SeaweedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
-    with Wire(seaweed.endpoint) as wire:
-        for name, value in wire.environ.items():
-            monkeypatch.setenv(name, value)
-        yield wire
 
 
 @pytest.fixture

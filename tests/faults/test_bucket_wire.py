@@ -4,7 +4,6 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,14 +24,6 @@ NOISE = random.Random(5).randbytes(400_000)
 """More than what is kept inside the catalog."""
 
 HURRIED = QUICK._replace(request_s=1.0, tries_s=0.5, tries=2)
-
-
-@pytest.fixture
-def wire(seaweed: SeaweedServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Wire]:
-    with Wire(seaweed.endpoint) as wire:
-        for name, value in wire.environ.items():
-            monkeypatch.setenv(name, value)
-        yield wire
 
 
 @pytest.fixture

@@ -141,18 +141,13 @@ class Keep(Arguments):
         )
 
 
-class SetRetention(Operation[Policy], put=f"{_ONE}/retention", who=Who.OPERATOR):
+class SetRetention(Keep, Operation[Policy], put=f"{_ONE}/retention", who=Who.OPERATOR):
     """Sets which snapshots are kept; all at 0 means that only age decides.
 
     And for how many days traces are, if nothing needs them; 0 for as long as the server says.
     """
 
     name: _Name
-    _: KW_ONLY
-    keep_last: int = 0
-    keep_daily: int = 0
-    keep_weekly: int = 0
-    keep_traces_days: int = 0
 
 
 class GetNamespaceQuota(Operation[Quota], get=f"{_ONE}/quota", who=Who.OPERATOR):

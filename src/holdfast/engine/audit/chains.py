@@ -23,6 +23,7 @@ from holdfast.catalog.hashing import hash_of
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit.notes import fault_of, key_of, keys_in
 from holdfast.engine.core.context import Context
+from holdfast.engine.journal.actions import PURGED
 from holdfast.engine.journal.anchors import anchor as set_anchor
 from holdfast.engine.journal.anchors import ends_in
 from holdfast.engine.journal.chain import REDACTED, is_whole
@@ -252,7 +253,7 @@ class Check:
             self._claim = claim
         if row.stream != OWN:
             return
-        if row.kind == TraceKind.DONE.value and row.action == "namespace.purged":
+        if row.kind == TraceKind.DONE.value and row.action == PURGED:
             self._purged[row.namespace_id or OWN] = row.resource_id
         if row.details.startswith(REDACTED):
             return

@@ -16,7 +16,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit.chains import Check, Stream, streams_in
 from holdfast.engine.audit.notes import fault_of
 from holdfast.engine.core.context import Context
-from holdfast.engine.journal.actions import MARKED
+from holdfast.engine.journal.actions import is_mark
 from holdfast.engine.journal.chain import details_of, is_whole
 from holdfast.engine.journal.roots import roots_in
 from holdfast.engine.objects.reader import Objects
@@ -32,7 +32,6 @@ Defect = tuple[str, str]
 
 _PAGE: Final = 1000
 _BEFORE_ALL: Final = -(2**63)
-_MARKS: Final = frozenset(MARKED.values())
 _ENDS: Final = {
     "task.completed": TaskStatus.COMPLETED,
     "task.failed": TaskStatus.FAILED,
@@ -120,10 +119,9 @@ def _note(told: _Told, row: TraceRow) -> None:
         told.roots |= roots_in(row)
     if row.kind != TraceKind.DONE.value:
         return  # What somebody only added says what they like.
-    is_mark = row.action in _MARKS and row.resource_type == "snapshot"
-    if is_mark and row.details.startswith(REDACTED):
+    if (marks := is_mark(row)) and row.details.startswith(REDACTED):
         told.is_whole = False
-    elif is_mark and row.resource_id is not None:
+    elif marks and row.resource_id is not None:
         try:
             details = details_of(row)
             told.snapshots |= {row.resource_id, str(details.get("safety"))}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from holdfast.model.basics import Kind, SnapshotInfo
-from holdfast.model.traces import Trace
+from holdfast.model.traces import Trace, TraceKind, TraceRow
 
 MARKED: Final = {
     Kind.SNAPSHOT: "snapshot.taken",
@@ -21,6 +21,11 @@ MARKED: Final = {
     Kind.IMPORT: "namespace.imported",
 }
 """What it is called that a snapshot of some kind was appended."""
+
+_MARKS: Final = frozenset(MARKED.values())
+
+PURGED: Final = "namespace.purged"
+"""What it is called that a namespace has gone for good."""
 
 ACTIONS: Final = (
     "session.created",
@@ -54,7 +59,7 @@ ACTIONS: Final = (
     "snapshot.forgotten",
     "namespace.deleted",
     "namespace.recovered",
-    "namespace.purged",
+    PURGED,
     "namespace.erased",
     "namespace.retention_set",
     "namespace.quota_set",
@@ -235,6 +240,12 @@ def trace_of_snapshots(action: str, namespace: str, snapshots: Sequence[Snapshot
     labels = {snapshot.id: snapshot.label for snapshot in snapshots if snapshot.label is not None}
     more = {"labels": labels} if labels else {}
     return trace_of_namespace(action, namespace, snapshots=ids, **more)
+
+
+def is_mark(row: TraceRow) -> bool:
+    """Says whether a trace is of a snapshot that was appended."""
+    is_done = row.kind == TraceKind.DONE.value
+    return is_done and row.action in _MARKS and row.resource_type == "snapshot"
 
 
 def trace_of_namespace(action: str, name: str, **details: object) -> Trace:

@@ -28,10 +28,11 @@ from blake3 import blake3
 from holdfast.catalog.hashing import digest_of
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
-from holdfast.engine.journal.actions import MARKED, trace_of_namespace
-from holdfast.engine.journal.chain import details_of, is_whole, new_id, row_after
+from holdfast.engine.journal.actions import is_mark, trace_of_namespace
+from holdfast.engine.journal.chain import is_whole, new_id, row_after
 from holdfast.engine.journal.events import tell
 from holdfast.engine.journal.occurrences import events_of
+from holdfast.engine.journal.roots import Named, named_in
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
@@ -46,7 +47,6 @@ PIECE: Final = 1000
 LATE: Final = timedelta(days=1)
 """How much longer a trace may stay: each time is a trace more, and all that stays is looked at."""
 
-_MARKS: Final = frozenset(MARKED.values())
 _OF_SESSIONS: Final = "session."
 _NUMBER_BYTES: Final = 8
 _ALL: Final = 2**31
@@ -66,12 +66,10 @@ class _Moved(Exception):
     """Somebody else lets go of the same rows: nothing of ours is to stay."""
 
 
-class _Told(msgspec.Struct):
+class _Told(Named):
     """What the details of a trace name; one that somebody added may say anything."""
 
     turn_id: str | None = None
-    safety: str | None = None
-    snapshots: list[str] = []
 
 
 def forget_traces(context: Context, chain: Chain, *, keep: timedelta) -> int:
@@ -326,7 +324,7 @@ def _needed(transaction: Transaction, rows: Sequence[TraceRow]) -> set[int]:
     return {
         *_of_versions(transaction, [row for row in rows if _made_version(row)]),
         *(row.number for row in rows if row.turn_hash and _has_turn(transaction, row)),
-        *_of_snapshots(transaction, [row for row in rows if _is_mark(row)]),
+        *_of_snapshots(transaction, [row for row in rows if row.roots is not None or is_mark(row)]),
         *_of_sessions(transaction, rows),
     }
 
@@ -358,15 +356,10 @@ def _of_versions(transaction: Transaction, rows: Sequence[TraceRow]) -> set[int]
 
 def _has_turn(transaction: Transaction, row: TraceRow) -> bool:
     is_kept = row.kind == TraceKind.KEPT.value
-    turn_id = row.resource_id if is_kept else _details(row).turn_id
+    turn_id = row.resource_id if is_kept else named_in(row, _Told).turn_id
     if turn_id is None:
         return True
     return transaction.find_row_of_turn(turn_id) == (row.stream, row.number)
-
-
-def _is_mark(row: TraceRow) -> bool:
-    is_mark = row.kind == TraceKind.DONE.value and row.action in _MARKS
-    return row.roots is not None or (is_mark and row.resource_type == "snapshot")
 
 
 def _of_snapshots(transaction: Transaction, rows: Sequence[TraceRow]) -> Iterable[int]:
@@ -376,8 +369,8 @@ def _of_snapshots(transaction: Transaction, rows: Sequence[TraceRow]) -> Iterabl
     there = transaction.timeline(NamespaceId(rows[0].stream), before=None, most=_ALL)
     ids = {snapshot.id for snapshot in there}
     for row in rows:
-        told = _details(row)
-        if not ids.isdisjoint((row.resource_id, told.safety, *told.snapshots)):
+        told = named_in(row, Named)
+        if not ids.isdisjoint((row.resource_id, told.safety, *(told.snapshots or ()))):
             yield row.number
 
 
@@ -393,10 +386,3 @@ def _of_sessions(transaction: Transaction, rows: Sequence[TraceRow]) -> Iterable
                 known[row.session_id] = transaction.has_versions(*place)
             if known[row.session_id]:
                 yield row.number
-
-
-def _details(row: TraceRow) -> _Told:
-    try:
-        return msgspec.convert(details_of(row), _Told)
-    except msgspec.ValidationError as exc:
-        raise Damaged(f"trace {row.number} cannot be read: {exc}") from exc

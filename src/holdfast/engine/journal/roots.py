@@ -7,7 +7,7 @@ and tells those of the snapshots that stay anew.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -26,9 +26,23 @@ _MOST: Final = 1000
 """Roots in one row, and rows that are read at once."""
 
 
-class _Told(msgspec.Struct):
+class Named(msgspec.Struct):
+    """The snapshots that the details of a trace name."""
+
     snapshots: list[str] | None = None
     safety: str | None = None
+
+
+N = TypeVar("N", bound=Named)
+
+
+def named_in(row: TraceRow, kind: type[N]) -> N:
+    """Returns what a trace names; raises `Damaged`."""
+    try:
+        return msgspec.convert(details_of(row), kind)
+    except msgspec.ValidationError as exc:
+        message = f"trace {row.number} cannot be read: {exc}"
+        raise Damaged(message) from exc
 
 
 def roots_in(row: TraceRow) -> dict[str, ObjectId]:
@@ -36,11 +50,7 @@ def roots_in(row: TraceRow) -> dict[str, ObjectId]:
 
     None that were taken out, or of which nobody knows any more whose they are.
     """
-    try:
-        told = msgspec.convert(details_of(row), _Told)
-    except msgspec.ValidationError as exc:
-        message = f"trace {row.number} cannot be read: {exc}"
-        raise Damaged(message) from exc
+    told = named_in(row, Named)
     ids = [row.resource_id, told.safety] if told.snapshots is None else told.snapshots
     named = zip(ids, split_roots(row.roots), strict=False)
     return {of: ObjectId(root) for of, root in named if of is not None}

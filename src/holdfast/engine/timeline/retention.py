@@ -19,6 +19,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.core.lineage import Timeline, needed, one_back
 from holdfast.engine.core.rounds import set_aside
 from holdfast.engine.journal.actions import (
+    PURGED,
     Trace,
     places_of,
     trace_of_namespace,
@@ -37,8 +38,6 @@ from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.model.basics import Head, SnapshotInfo
 from holdfast.model.traces import OWN
 from holdfast.model.upkeep import Policy
-
-PURGED: Final = "namespace.purged"
 
 BATCH: Final = 200
 """Snapshots that go in one transaction, for which writers wait: 10 ms."""
