@@ -79,6 +79,9 @@ SETTINGS: Final = {
     "log_min_messages": "warning",
 }
 
+BEGINS_ANEW: Final = ("recovery mode", "starting up", "not yet accepting connections")
+"""What the server says of itself in its log and to callers until it answers again."""
+
 SENTINEL: Final = """
 pid=
 while read -r line; do pid=$line; done
@@ -214,7 +217,8 @@ class PostgresServer:
                 break
             except psycopg.OperationalError as exc:
                 # A test that has killed a process of it: it begins anew, and says so.
-                if "recovery mode" not in str(exc) or time.monotonic() > until:
+                begins = any(words in str(exc) for words in BEGINS_ANEW)
+                if not begins or time.monotonic() > until:
                     raise
                 time.sleep(0.05)
         with connection:
