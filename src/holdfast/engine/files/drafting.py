@@ -9,7 +9,10 @@ A draft holds changes over a view and upholds two invariants:
    one. So equal trees are equal maps, however they came about.
 """
 
+import re
+from bisect import bisect_left
 from collections.abc import Collection, Iterator
+from typing import Final
 
 from holdfast.engine.core.paths import ancestors, parent_of
 from holdfast.engine.files.reader import kind_of
@@ -20,6 +23,12 @@ from holdfast.errors import NotADirectory, NotAFile, NotAsExpected, PathNotFound
 from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.model.values import ABSENT
 
+DEEP: Final = 256
+"""Of so many directories above a path, most are not looked up: their names together would have
+64 KB at the least, and 4 MB for the deepest path."""
+
+_SLASH: Final = re.compile(rb"/")
+
 
 class Draft:
     """Uncommitted changes to files, readable as if they had been made."""
@@ -27,22 +36,22 @@ class Draft:
     def __init__(self, view: View) -> None:
         self._view = view
         self._known: dict[bytes, bytes | None] = {}
-        # The directories above what was looked up last: there may be megabytes of them, and who
-        # knows them need not make and hash them again.
+        # The directories above what was looked up last: who knows them need not make them again.
         self._above: dict[bytes, list[bytes]] = {}
         # Every directory above a key that this draft put: a superset of those that have
         # children in `rows`, so that a path outside it needs no look through the rows.
         self._folders: set[bytes] = set()
+        self._deep: list[bytes] = []
+        """What this draft put so deep that the directories above it are not among those."""
         self.rows: dict[bytes, bytes | None] = {}
 
     def prefetch(self, keys: Collection[bytes]) -> None:
         """Looks many keys and the directories above them up at once; of one, what is below it."""
         if len(keys) == 1:
             self._view.ask_under(b"".join(keys) + b"/")
-        self._above = {key: [*ancestors(key)] for key in sorted(keys)}
-        # Nearly sorted as they come, which spares those of thousands of levels most comparisons.
-        names = dict.fromkeys(name for key, above in self._above.items() for name in (*above, key))
-        wanted = sorted(names.keys() - self._known.keys() if self._known else names)
+        self._above = {key: [] if _is_deep(key) else [*ancestors(key)] for key in keys}
+        names = {name for key, above in self._above.items() for name in (*above, key)}
+        wanted = sorted(names - self._known.keys())
         found = self._view.get_many(wanted)
         self._known |= {key: found.get(key) for key in wanted}
 
@@ -67,7 +76,7 @@ class Draft:
     def below(self, key: bytes) -> Iterator[bytes]:
         """Yields the keys below a directory, in no promised order."""
         prefix = key + b"/" if key else b""
-        if not key or key in self._folders:
+        if not key or key in self._folders or any(put.startswith(prefix) for put in self._deep):
             live = [name for name, data in self.rows.items() if data is not None]
             yield from (name for name in live if name.startswith(prefix))
         for name, _ in self._view.under(prefix):
@@ -84,8 +93,14 @@ class Draft:
         else:
             self._refuse_to_cover(key, found)
             is_needless = False
-        for folder in self._above.get(key) or ancestors(key):
+        if _is_deep(key):
+            folders = self._decisive(key)
+            self._deep.append(key)
+        else:
+            folders = self._above.get(key) or ancestors(key)
+        for folder in folders:
             self._enter(folder, key)
+            self._folders.add(folder)
         self.rows[key] = None if is_needless else encode_entry(entry)
 
     def drop(self, key: bytes) -> None:
@@ -144,10 +159,27 @@ class Draft:
                 self.rows[folder] = None  # Invariant 2: from now on it is not empty.
         elif found is not None:
             raise NotADirectory(key, blocked_by=folder)
-        self._folders.add(folder)
+
+    def _decisive(self, key: bytes) -> list[bytes]:
+        """Returns those of the directories above a path that may be in its way, or change with it.
+
+        What lies below one lies below all above it: the outermost with nothing below it is the only
+        one that may be a file or an empty directory, but for what this draft has changed.
+        """
+        ends = [match.start() for match in _SLASH.finditer(key)]
+        at = bisect_left(ends, 1, key=lambda end: not self._is_filled(key[: end + 1]))
+        changed = [row for row in self.rows if key.startswith(row + b"/")]
+        return [*(key[:end] for end in ends[at : at + 1]), *changed]
+
+    def _is_filled(self, prefix: bytes) -> bool:
+        return self._view.first_under(prefix) is not None
 
 
 def check_standing(key: bytes, expected: str, actual: str) -> None:
     """Raises `NotAsExpected` if something else is at a path."""
     if actual != expected:
         raise NotAsExpected(shorten(key), expected=expected, actual=actual)
+
+
+def _is_deep(key: bytes) -> bool:
+    return key.count(b"/") >= DEEP

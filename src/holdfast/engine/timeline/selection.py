@@ -13,7 +13,14 @@ from typing import Final
 import msgspec
 
 from holdfast.engine.core.globs import Globs
-from holdfast.engine.core.paths import PathLike, to_bytes, to_folder, to_key, to_text
+from holdfast.engine.core.paths import (
+    PathLike,
+    ancestors,
+    to_bytes,
+    to_folder,
+    to_key,
+    to_text,
+)
 from holdfast.errors import InvalidValue, shorten
 from holdfast.model.basics import Plane
 from holdfast.model.names import Name, check_names, from_b64
@@ -258,16 +265,15 @@ def _any(tests: Sequence[Selects]) -> Selects:
 
 def _within(names: set[bytes]) -> Selects:
     """Returns a test for paths: one of these, or below one."""
-    lengths = {len(name) for name in names}
+    lengths = sorted({len(name) for name in names})
 
     def selects(key: bytes) -> bool:
-        end = len(key)
-        while end > 0:
-            # A path may have thousands of folders above it: few of them can be one of these.
-            if end in lengths and key[:end] in names:
-                return True
-            end = key.rfind(b"/", 0, end)
-        return False
+        if key in names:
+            return True
+        # A path may have thousands of folders above it, and there may be thousands of lengths.
+        if len(lengths) < key.count(b"/"):
+            return any(key[end : end + 1] == b"/" and key[:end] in names for end in lengths)
+        return any(folder in names for folder in ancestors(key))
 
     return selects
 
