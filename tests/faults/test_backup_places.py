@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
@@ -16,6 +17,7 @@ import pytest
 import holdfast
 from holdfast.blobs.bucketplace import BucketPlace, open_place
 from holdfast.blobs.places import Pieces, read_whole
+from holdfast.catalog.port import Catalog
 from holdfast.engine.backups.folders import FolderPlace
 from holdfast.engine.backups.reading import Backup
 from holdfast.engine.backups.sealing import HEADER_BYTES, SEGMENT_BYTES, SealedPlace
@@ -318,6 +320,48 @@ def test_what_is_encrypted_opens_with_its_key_alone(sealed: Path, tmp_path: Path
     assert not (tmp_path / "again").exists()
     holdfast.reinstate(sealed, tmp_path / "again", key=KEY)
     check_same(str(tmp_path / "again"), None)
+
+
+def test_kill_9_leaves_nothing_of_what_was_to_be_encrypted(
+    tmp_path: Path, wire: Wire, bucket: Callable[[str], str]
+) -> None:
+    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    running = subprocess.Popen(
+        [*COMMAND, "backup", bucket("backup"), "--data", str(tmp_path / "live"), "-q"],
+        env={**os.environ, "TMPDIR": str(spool), "HOLDFAST_BACKUP_KEY": KEY},
+    )
+
+    def kill(method: str, path: str) -> str | None:
+        if method == "PUT" and "/catalog-" in path:
+            running.kill()
+        return None
+
+    wire.choose = kill
+    assert running.wait(timeout=60) == -signal.SIGKILL
+    assert [*spool.rglob("*")] == []
+
+
+@pytest.mark.in_memory
+def test_rows_are_copied_to_a_file_whose_name_is_gone_before_the_first(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    folder = tmp_path / "named"
+    folder.mkdir()
+    (folder / "rows").touch()
+    with catalog.write() as transaction:
+        transaction.add_tenant("somebody", public_id="somebody", now=datetime.now(UTC))
+    with (folder / "rows").open("rb") as file, catalog.read() as transaction:
+
+        def opened() -> None:
+            assert file.read() == b""
+            # Nothing can be made beside it from here on.
+            shutil.rmtree(folder)
+
+        transaction.dump(str(folder / "rows"), opened=opened)
+        assert b"somebody" in file.read()
 
 
 @pytest.mark.in_memory
