@@ -1,9 +1,4 @@
-"""The statements of a catalog, by their names: what something costs, whatever the machine does.
-
-    with asked() as names:
-        vault.overview()
-    assert len(names) < 8
-"""
+"""The statements of a catalog, by their names: what something costs, whatever the machine does."""
 
 from collections.abc import Generator
 from contextlib import contextmanager

@@ -11,7 +11,7 @@ stay recoverable for the grace period. What a caller did who only adds makes not
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -39,7 +39,7 @@ from holdfast.ids import NamespaceId, SnapshotId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import Head, SnapshotInfo
 from holdfast.model.traces import OWN
-from holdfast.model.upkeep import Policy
+from holdfast.model.upkeep import MAX_DAYS, Policy
 
 BATCH: Final = 200
 """Snapshots that go in one transaction, for which writers wait: 10 ms."""
@@ -277,7 +277,7 @@ def _days_said(said: str | None) -> int:
 class _Said(msgspec.Struct):
     """The part of what is noted of a purge that says how long traces stay."""
 
-    keep_traces_days: int = 0
+    keep_traces_days: Annotated[int, msgspec.Meta(ge=0, le=MAX_DAYS)] = 0
 
 
 def _find_gone(context: Context, tenant_id: TenantId, stream: NamespaceId) -> tuple[Chain, int]:
