@@ -278,10 +278,16 @@ class _Making:
 
         place, name = plain_folder(self._place), f"catalog-{os.urandom(8).hex()}"
         with files.translated(place or gettempdir()), ExitStack() as naming:
-            folder = place or Path(naming.enter_context(TemporaryDirectory(prefix="holdfast-rows-")))
+            folder = place
+            if folder is None:
+                # Over NFS, a file that is open keeps its folder.
+                made = TemporaryDirectory(prefix="holdfast-rows-", ignore_cleanup_errors=True)
+                folder = Path(naming.enter_context(made))
             path = folder / name
             # Before the rows: nobody else opens it while they are written.
             files.begin(path)
+            if place is None:
+                naming.callback(path.unlink)
             file = stack.enter_context(path.open("rb"))
             transaction.dump(str(path), opened=naming.close)
         return _Rows(name, file)
