@@ -152,7 +152,7 @@ def _make_in_database(
         publish()
         migrations = source.manifest.catalog.migrations
         store = store_of_database(objects, vault=source.manifest.vault)
-        postgres.load_catalog(location, str(rows), migrations=migrations, store=store)
+        postgres.load_catalog(location, rows, migrations=migrations, store=store)
         on_failure.callback(postgres.drop_catalog, location)
         with open_vault(location, objects=objects) as vault:
             outcomes = _erase_again(vault, erased)

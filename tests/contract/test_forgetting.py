@@ -20,6 +20,7 @@ from holdfast.engine.journal import forgetting
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue, NoLongerKept
+from holdfast.testing.asked import asked
 from holdfast.testing.clocks import Watch
 from holdfast.testing.damaged import run_in
 from holdfast.testing.faults import FusedCatalog, fuses
@@ -46,6 +47,12 @@ class Place:
     def let_pass(self, time: timedelta = LATER) -> None:
         self.clock.now += time
         self.vault.forget()
+
+    def streams(self) -> set[int]:
+        """Returns the chains of which there are rows."""
+        with self.context.catalog.read() as transaction:
+            (tenant,) = transaction.iter_tenants()
+            return {stream for stream, _ in transaction.list_streams(tenant.id)}
 
     def is_sound(self) -> bool:
         audit, verified = self.vault.verify_audit(), self.vault.verify()
@@ -258,9 +265,41 @@ def test_what_a_fork_needs_of_a_namespace_that_is_gone_goes_with_the_fork(
     for _ in range(5):
         place.let_pass()
         place.vault.collect()
-    with place.context.catalog.read() as transaction:
-        (tenant,) = transaction.iter_tenants()
-        assert transaction.streams_of_gone(tenant.id) == []
+    assert place.streams() == {0}
+    assert place.is_sound()
+
+
+@pytest.mark.parametrize("keep", [None, timedelta(days=90)], ids=["for ever", "for a while"])
+def test_a_round_asks_no_more_of_chains_of_which_nothing_is_to_go(
+    catalog: tuple[str, Catalog], tmp_path: Path, keep: timedelta | None
+) -> None:
+    place = Place(catalog[0], tmp_path, catalog[1], keep)
+
+    def asked_after(purged: int) -> list[str]:
+        for number in range(purged):
+            agent = place.vault.namespace(f"agent-{number}")
+            agent.traces.add("looked.around")
+            if number % 2:
+                agent.set_retention(keep_traces_days=60)
+            place.vault.delete_namespace(agent.name)
+        place.let_pass()  # They are purged.
+        with asked() as names:
+            place.vault.forget()
+        return names
+
+    few = asked_after(1)
+    assert few.count("chains_to_forget") == 1
+    assert asked_after(6) == few
+    # What is over by a namespace's own word goes, and nothing else.
+    place.let_pass(timedelta(days=60))
+    assert len(place.streams()) == 5
+    # Nor of one that stays, and of which only the trace of what was let go is left.
+    place.vault.namespace("stays").set_retention(keep_traces_days=5)
+    for _ in range(3):
+        place.let_pass()
+    with asked() as names:
+        place.vault.forget()
+    assert {"last_span", "page_traces", "last_done"}.isdisjoint(names)
     assert place.is_sound()
 
 
@@ -278,9 +317,7 @@ def test_a_namespace_says_how_long_its_own_are_kept(
     place.vault.delete_namespace("alice")
     for _ in range(3):
         place.let_pass()
-    with place.context.catalog.read() as transaction:
-        (tenant,) = transaction.iter_tenants()
-        assert transaction.streams_of_gone(tenant.id) == []
+    assert len(place.streams()) == 2  # Bob's, and the tenant's own.
     assert place.is_sound()
     for days in (-1, 36_501, 2.5):
         with pytest.raises(InvalidValue):

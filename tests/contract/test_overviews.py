@@ -3,19 +3,18 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 import pytest
 
 import holdfast
-from holdfast.catalog.driver import Driver
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit import series
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidValue, NamespaceNotFound
 from holdfast.model.overviews import RunningTask
 from holdfast.model.traces import Level
+from holdfast.testing.asked import asked
 from holdfast.testing.clocks import Watch
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
@@ -106,42 +105,17 @@ def test_pages_follow_on_each_other_and_deleted_namespaces_are_on_none(
     assert vault.overview(prefix="nobody") == []
 
 
-class Counted:
-    """A driver that remembers what it was asked."""
-
-    def __init__(self, driver: Driver, asked: list[str]) -> None:
-        self._driver, self._asked = driver, asked
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(self._driver, name)
-        if name not in ("one", "all"):
-            return found
-
-        def ask(query: str, /, **parameters: object) -> Any:
-            self._asked.append(query)
-            return found(query, **parameters)
-
-        return ask
-
-
 def test_a_page_takes_as_many_statements_however_many_namespaces_are_on_it(
-    vault: holdfast.Holdfast, monkeypatch: pytest.MonkeyPatch
+    vault: holdfast.Holdfast,
 ) -> None:
-    asked, begin = list[str](), Transaction.__init__
-
-    def counting(self: Transaction, driver: Any) -> None:
-        begin(self, Counted(driver, asked))  # pyright: ignore[reportArgumentType] - a stand-in
-
     def statements(namespaces: int) -> list[str]:
         for number in range(namespaces):
             agent = vault.namespace(f"agent-{number}")
             be_active(agent, 2, rollbacks=1)
             agent.snapshot()
-        with monkeypatch.context() as patched:
-            patched.setattr(Transaction, "__init__", counting)
-            asked.clear()
+        with asked() as names:
             assert len(vault.overview()) == namespaces
-        return [*asked]
+        return names
 
     few = statements(1)
     assert len(few) < 8

@@ -37,12 +37,22 @@ vault = open_vault(config)
 key = make_credentials(vault, config).api_key
 headers = {"Authorization": f"Bearer {key}", "X-Namespace": "hidden-agent"}
 headers["traceparent"] = f"00-{'ab' * 16}-{'cd' * 8}-01"
+of_strangers = {"traceparent": f"00-{'ab' * 16}-{'cd' * 8}-00", "tracestate": "a=hidden"}
+trusting = configure({"HOLDFAST_TRUST_TRACES": "1"}, data=sys.argv[1])
+
+def sent_to(config, headers):
+    app = httpx.ASGITransport(make_app(config, vault, TextProcesses()))
+    return httpx.AsyncClient(transport=app, base_url="http://a", headers=headers)
 
 async def main():
-    app = httpx.ASGITransport(make_app(config, vault, TextProcesses()))
-    async with httpx.AsyncClient(transport=app, base_url="http://a", headers=headers) as http:
+    async with sent_to(config, headers) as http:
         assert (await http.put("/files/hidden.txt", content=b"hidden")).status_code == 200
         assert (await http.get("/files/hidden-too.txt")).status_code == 404
+    async with sent_to(config, of_strangers | {"X-API-Key": "hidden" * 6}) as http:
+        assert (await http.get("/v1/timeline")).status_code == 401
+        assert (await http.get("/health/live")).status_code == 200
+    async with sent_to(trusting, {"traceparent": headers["traceparent"]}) as http:
+        assert (await http.get("/health/ready")).status_code == 200
 
 asyncio.run(main())
 print(json.dumps([json.loads(span.to_json()) for span in exporter.get_finished_spans()]))
@@ -100,9 +110,25 @@ def test_a_provider_sees_a_request_its_operation_and_what_that_waits_for(tmp_pat
     assert ["PUT /files/{path}", "files_upload"] in ways
     assert ["PUT /files/{path}", "files_upload", "catalog.write"] in ways
     (put, get) = (span for span in spans if span["name"].endswith("/files/{path}"))
-    # Below that of the client which has asked.
-    assert {span["context"]["trace_id"] for span in spans} == {f"0x{'ab' * 16}"}
-    assert put["parent_id"] == f"0x{'cd' * 8}"
+    # What a key is looked up by comes before it is known who asks, and is drawn as well.
+    assert any(
+        way[0].startswith("PUT") and way[1].startswith("catalog.") for way in ways if way[1:]
+    )
+    # Below that of the client which has asked,
+    theirs, above = f"0x{'ab' * 16}", f"0x{'cd' * 8}"
+    (refused, alive) = (span for span in spans if span["links"])
+    begun = {refused["context"]["trace_id"], alive["context"]["trace_id"]}
+    assert len(begun - {theirs}) == 2
+    assert {span["context"]["trace_id"] for span in spans} == {theirs, *begun}
+    assert put["parent_id"] == above
+    # but for a stranger, who also cannot say that nothing is drawn; unless it is trusted.
+    for span in (refused, alive):
+        assert span["parent_id"] is None
+        (link,) = span["links"]
+        assert (link["context"]["trace_id"], link["context"]["span_id"]) == (theirs, above)
+    assert refused["attributes"]["http.response.status_code"] == 401
+    (ready,) = (span for span in spans if span["name"] == "GET /health/ready")
+    assert (ready["parent_id"], ready["links"]) == (above, [])
     assert put["kind"] == "SpanKind.SERVER"
     assert put["attributes"] == {
         "http.request.method": "PUT",

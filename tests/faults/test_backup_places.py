@@ -7,15 +7,20 @@ import os
 import shutil
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
 import pytest
 
 import holdfast
+from holdfast.blobs import bucketplace
 from holdfast.blobs.bucketplace import BucketPlace, open_place
 from holdfast.blobs.places import Pieces, read_whole
+from holdfast.catalog.port import Catalog
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.backups.folders import FolderPlace
 from holdfast.engine.backups.reading import Backup
 from holdfast.engine.backups.sealing import HEADER_BYTES, SEGMENT_BYTES, SealedPlace
@@ -25,6 +30,9 @@ from holdfast.errors import BackupDamaged, BackupLocked, Busy, InvalidValue, Pat
 from holdfast.testing.buckets import Fault, SeaweedServer, Wire
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.servers import COMMAND
+
+# None of it is about a disk.
+pytestmark = pytest.mark.in_memory
 
 KEY = "correct horse battery staple, and more of it"
 OTHER = "another key of more than thirty-two characters"
@@ -104,15 +112,15 @@ def test_a_vault_goes_to_a_bucket_and_comes_back(
 
 
 @pytest.mark.postgres
+@pytest.mark.usefixtures("bucket_url")
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
 def test_a_vault_in_a_database_whose_packs_are_in_the_same_bucket(
     postgres: PostgresServer,
-    bucket_url: str,
+    postgres_url: str,
     bucket: Callable[[str], str],
     key: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    del bucket_url
     sent, write = list[str](), BucketPlace.write
 
     def noted(self: BucketPlace, path: str, pieces: Pieces, /, *, size: int) -> None:
@@ -120,9 +128,9 @@ def test_a_vault_in_a_database_whose_packs_are_in_the_same_bucket(
         write(self, path, pieces, size=size)
 
     monkeypatch.setattr(BucketPlace, "write", noted)
-    live, new = (postgres.dsn(postgres.create_database()) for _ in range(2))
+    new = postgres.dsn(postgres.create_database())
     packs, again = bucket("packs"), bucket("again")
-    with holdfast.open(live, objects=packs, limits=LIMITS) as vault:
+    with holdfast.open(postgres_url, objects=packs, limits=LIMITS) as vault:
         fill(vault)
         for inside in (packs, f"{packs}/backup", packs.rpartition("/")[0]):
             with pytest.raises(PathExists):
@@ -169,55 +177,66 @@ def test_the_commands_take_a_bucket_and_the_key_in_a_file(
 def test_kill_9_anywhere_leaves_the_backup_before_or_none(
     tmp_path: Path, wire: Wire, bucket: Callable[[str], str]
 ) -> None:
-    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+    """And nothing of what was to be encrypted where it was on its way."""
+    live, spool, place = tmp_path / "live", tmp_path / "spool", bucket("backup")
+    spool.mkdir()
+    with holdfast.open(live, limits=LIMITS) as vault:
         fill(vault)
-    place, puts = bucket("backup"), list[str]()
-    began = subprocess.Popen[bytes]
 
-    def killed_at(number: int) -> bool:
-        """Makes a backup that is killed when it sends its nth object; says whether it was."""
-        left = [number]
-        puts.clear()
-        running = began([*COMMAND, "backup", place, "--data", str(tmp_path / "live"), "-q"])
+    def kill_at(kind: str, fault: str, *, nth: int = 1) -> None:
+        """Makes a backup that is killed when it sends its nth object of a kind."""
+        puts = list[str]()
+        with subprocess.Popen(
+            [*COMMAND, "backup", place, "--data", str(live), "-q"],
+            env={**os.environ, "TMPDIR": str(spool), "HOLDFAST_BACKUP_KEY": KEY},
+        ) as running:
 
-        def choose(method: str, path: str) -> str | None:
-            if method == "PUT":
+            def choose(method: str, path: str) -> str | None:
+                if method != "PUT" or kind not in path:
+                    return None
                 puts.append(path)
-                left[0] -= 1
-                if not left[0]:
-                    running.send_signal(signal.SIGKILL)
-                    return Fault.LOSE if number % 2 else Fault.BUSY
-            return None
+                if len(puts) != nth:
+                    return None
+                running.kill()
+                return fault
 
-        wire.choose = choose
-        code = running.wait(timeout=60)
+            wire.choose = choose
+            assert running.wait(timeout=60) == -signal.SIGKILL
         wire.choose = lambda _method, _path: None
-        assert code in (0, -signal.SIGKILL)
-        return code != 0
+        assert [*spool.rglob("*")] == []
 
-    assert killed_at(2)
+    def backup() -> Backup:
+        return Backup(SealedPlace(open_place(place), KEY))
+
+    kill_at(".pack", Fault.BUSY, nth=2)
     with pytest.raises(BackupDamaged, match="never finished"):
-        holdfast.reinstate(place, tmp_path / "none")
+        holdfast.reinstate(place, tmp_path / "none", key=KEY)
     assert not (tmp_path / "none").exists()
-    assert not killed_at(1000)
-    assert "backup.json" in puts[-1]
-    first = Backup(open_place(place)).manifest
-    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+    with holdfast.open(live, limits=LIMITS) as vault:
+        sent = list[str]()
+        wire.choose = lambda method, path: sent.append(path) if method == "PUT" else None
+        vault.backup(place, key=KEY)
+        assert "backup.json" in sent[-1]
+        first = backup().manifest
         vault.namespace("alice").files.write("more.bin", noise(4000, 99))
         vault.namespace("alice").snapshot("more")
-    # A pack, then the rows.
-    for number in (1, 2):
-        assert killed_at(number)
-        backup = Backup(open_place(place))
-        assert backup.manifest == first
-        backup.check()
-    holdfast.reinstate(place, tmp_path / "old")
+    # A pack and the rows are there by then, and nobody knows of them.
+    for kind, fault in (
+        (".pack", Fault.LOSE),
+        ("/catalog-", Fault.LOSE),
+        ("/backup.json", Fault.BUSY),
+    ):
+        kill_at(kind, fault)
+        assert backup().manifest == first
+        backup().check()
+    holdfast.reinstate(place, tmp_path / "old", key=KEY)
     check_same(str(tmp_path / "old"), None)
-    assert not killed_at(1000)
-    made = Backup(open_place(place))
-    assert made.manifest.snapshots == first.snapshots + 1
+    with holdfast.open(live, limits=LIMITS) as vault:
+        vault.backup(place, key=KEY)
+    made = backup().manifest
+    assert made.snapshots == first.snapshots + 1
     # What the killed ones have left is gone.
-    assert {*open_place(place).sizes()} == made.manifest.paths
+    assert {*open_place(place).sizes()} == made.paths
 
 
 def test_an_answer_that_was_lost_is_not_taken_for_another_backup(
@@ -242,7 +261,7 @@ def test_an_answer_that_was_lost_is_not_taken_for_another_backup(
 
 @pytest.mark.parametrize("maker", ["bucket_url", "moto_url"])
 def test_of_two_that_make_a_backup_at_once_the_second_is_refused(
-    request: pytest.FixtureRequest, tmp_path: Path, maker: str
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, maker: str
 ) -> None:
     url = request.getfixturevalue(maker)
     plain = open_place(url)
@@ -255,11 +274,11 @@ def test_of_two_that_make_a_backup_at_once_the_second_is_refused(
             place.publish("backup.json", b"{4}", over=b"{1}")
         assert read_whole(place, "backup.json") == b"{3}"
     # As large as rows are: in parts, and read in ranges.
-    large = noise(40 << 20, 1)
+    monkeypatch.setattr(bucketplace, "_WHOLE_BYTES", 16 << 20)
+    large = noise(18 << 20, 1)
     pieces = (large[at : at + (1 << 20)] for at in range(0, len(large), 1 << 20))
     plain.write("catalog-0123456789abcdef", pieces, size=len(large))
     assert read_whole(plain, "catalog-0123456789abcdef") == large
-    del tmp_path
 
 
 def test_what_lacks_anything_in_a_bucket_is_refused_and_nothing_is_made(
@@ -299,7 +318,6 @@ def sealed(tmp_path: Path) -> Path:
     return tmp_path / "backup"
 
 
-@pytest.mark.in_memory
 def test_what_is_encrypted_opens_with_its_key_alone(sealed: Path, tmp_path: Path) -> None:
     for path in sealed.rglob("*"):
         assert path.is_dir() or SECRET not in path.read_bytes()
@@ -320,7 +338,47 @@ def test_what_is_encrypted_opens_with_its_key_alone(sealed: Path, tmp_path: Path
     check_same(str(tmp_path / "again"), None)
 
 
-@pytest.mark.in_memory
+def test_nothing_is_where_rows_are_copied_to_before_the_first_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool, seen, dump = tmp_path / "spool", list[list[Path]](), Transaction.dump
+    spool.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(spool))
+
+    def watched(self: Transaction, path: str, *, opened: Callable[[], None]) -> None:
+        def look() -> None:
+            assert Path(path).is_relative_to(spool)
+            opened()
+            seen.append([*spool.rglob("*")])
+
+        dump(self, path, opened=look)
+
+    monkeypatch.setattr(Transaction, "dump", watched)
+    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+        vault.backup(tmp_path / "backup", key=KEY)
+    assert seen == [[]]
+
+
+def test_rows_are_copied_to_a_file_whose_name_is_gone_before_the_first(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    folder = tmp_path / "named"
+    folder.mkdir()
+    (folder / "rows").touch()
+    with catalog.write() as transaction:
+        transaction.add_tenant("somebody", public_id="somebody", now=datetime.now(UTC))
+    with (folder / "rows").open("rb") as file, catalog.read() as transaction:
+
+        def opened() -> None:
+            assert file.read() == b""
+            # Nothing can be made beside it from here on.
+            shutil.rmtree(folder)
+
+        transaction.dump(str(folder / "rows"), opened=opened)
+        assert b"somebody" in file.read()
+
+
 def test_what_was_altered_swapped_or_cut_short_does_not_open(sealed: Path, tmp_path: Path) -> None:
     packs = sorted(sealed.rglob("*.pack"))
     for path in [packs[0], sealed / "backup.json", next(sealed.glob("catalog-*"))]:
@@ -342,7 +400,6 @@ def test_what_was_altered_swapped_or_cut_short_does_not_open(sealed: Path, tmp_p
     holdfast.reinstate(sealed, tmp_path / "again", key=KEY)
 
 
-@pytest.mark.in_memory
 def test_a_file_of_many_segments_is_bound_to_its_name_and_its_end(tmp_path: Path) -> None:
     place = SealedPlace(FolderPlace(tmp_path), KEY)
     for size in (0, 1, SEGMENT_BYTES, SEGMENT_BYTES + 1, 2 * SEGMENT_BYTES):

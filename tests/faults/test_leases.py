@@ -167,10 +167,12 @@ def test_whoever_takes_a_lock_over_waits_for_what_is_being_written_under_it(
         closing(PostgresCatalog(postgres_url)) as catalog,
         catalog.lock("collect-1") as lease,
         catalog.write() as transaction,
-        psycopg.connect(postgres_url, options="-c lock_timeout=200") as other,
+        psycopg.connect(postgres_url) as other,
     ):
         lease.fence(transaction)
         assert transaction.find_tenant("nobody") is None
+        # Of this transaction alone: a pooler takes nothing that a connection is to remember.
+        other.execute("SET LOCAL lock_timeout = 200")
         with pytest.raises(psycopg.errors.LockNotAvailable):
             other.execute("UPDATE holdfast.leases SET token = token + 1")
 

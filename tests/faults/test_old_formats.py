@@ -110,8 +110,8 @@ class OldPostgres:
         self._template = server.create_database()
         statements = split_statements((files / "postgres.sql").read_text())
         (rows,) = (files / "backup").glob("catalog-*")
-        with self._connect(self._template) as connection:
-            load_rows(connection, str(rows), [Migration(15, "15", statements)])
+        with self._connect(self._template) as connection, rows.open("rb") as file:
+            load_rows(connection, file, [Migration(15, "15", statements)])
         self.start_afresh()
 
     def start_afresh(self) -> None:

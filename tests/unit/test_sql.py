@@ -3,7 +3,7 @@
 import ast
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 
@@ -36,7 +36,7 @@ FILES = sorted(
 READS_A_WHOLE_TABLE = {
     *("counted_tenants", "iter_retired", "iter_tenants", "pack_names"),
     "tenants_to_number",  # Of webhooks, of which there are few.
-    "streams_of_gone",  # Of chains that it has just gone from one to the next of.
+    "chains_to_forget",  # Of chains that it has just gone from one to the next of.
     "count_lags",  # What waits, for who asks a doctor.
     *("measure_deliveries", "measure_inline"),  # Of what is due, and not moved out yet.
     "purge_sign_ins",  # Of people, of whom there are few.
@@ -261,17 +261,31 @@ def test_what_is_asked_for_many_keys_has_one_place_for_them() -> None:
         assert load_queries("postgres")[name].count("= %(key)s") == 1, name
 
 
-def test_sqlite_understands_every_query_and_reads_no_whole_table_for_it() -> None:
-    scans = set()
+def plans(queries: Mapping[str, str]) -> dict[str, list[str]]:
+    """Returns what SQLite says of how it would answer some queries."""
     with closing(sqlite3.connect(":memory:")) as connection:
         for statement in tables_of("sqlite"):
             connection.execute(statement)
-        for name, query in load_queries("sqlite").items():
-            plan = connection.execute(
-                f"EXPLAIN QUERY PLAN {query}", dict.fromkeys(parameters_of(query))
-            )
-            scans |= {name for row in plan if SCAN.match(row[3])}
-    assert scans == READS_A_WHOLE_TABLE
+
+        def plan(query: str) -> list[str]:
+            given = dict.fromkeys(parameters_of(query))
+            return [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {query}", given)]
+
+        return {name: plan(query) for name, query in queries.items()}
+
+
+def test_sqlite_understands_every_query_and_reads_no_whole_table_for_it() -> None:
+    found = plans(load_queries("sqlite")).items()
+    assert {name for name, plan in found if any(map(SCAN.match, plan))} == READS_A_WHOLE_TABLE
+
+
+@pytest.mark.parametrize("name", ["last_done", "chains_to_forget"])
+def test_what_was_done_to_one_namespace_is_found_without_reading_all_of_its_tenant(
+    name: str,
+) -> None:
+    plan = plans({name: load_queries("sqlite")[name]})[name]
+    assert any("journal_of_action (namespace_id=? AND action=?)" in line for line in plan)
+    assert not any(line.endswith("(tenant_id=?)") for line in plan)
 
 
 def test_postgres_understands_every_query_on_whatever_connection(postgres_url: str) -> None:

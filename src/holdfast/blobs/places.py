@@ -7,7 +7,7 @@ manifest, which is published last, over the one that was there and over no other
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import BinaryIO, Final, Protocol
 
 PIECE_BYTES: Final = 1 << 20
 """What is read and written at a time."""
@@ -82,6 +82,11 @@ class Place(Protocol):
         ...
 
 
+def plain_folder(place: Place) -> Path | None:
+    """Returns the directory in which all is as it was written; None for what is none."""
+    return None if place.is_sealed else place.folder
+
+
 def read_whole(place: Place, path: str) -> bytes | None:
     """Returns the bytes of a file; None if there is none."""
     pieces = place.read(path)
@@ -94,8 +99,8 @@ def in_pieces(data: bytes) -> Iterator[bytes]:
         yield data[at : at + PIECE_BYTES]
 
 
-def pieces_of(path: Path) -> Iterator[bytes]:
-    """Yields the bytes of a file on this machine."""
-    with path.open("rb") as file:
-        while piece := file.read(PIECE_BYTES):
-            yield piece
+def pieces_of(file: BinaryIO) -> Iterator[bytes]:
+    """Yields the bytes of a file on this machine, from its beginning on."""
+    file.seek(0)
+    while piece := file.read(PIECE_BYTES):
+        yield piece

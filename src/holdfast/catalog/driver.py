@@ -93,8 +93,11 @@ class Driver(Protocol):
         """Runs a query for every `:key`, `:entry` and `:checksum`, each key at most once."""
         ...
 
-    def dump(self, path: str, /) -> None:
-        """Writes all rows, as this transaction sees them, to a file, which is empty."""
+    def dump(self, path: str, /, *, opened: Callable[[], None]) -> None:
+        """Writes all rows, as this transaction sees them, to a file, which is empty.
+
+        `opened` is called before the first of them, when the file needs its name no more.
+        """
         ...
 
 

@@ -5,13 +5,25 @@ is a row that says from which number to which, with what hash it ended, and whic
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import TRACE
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.model.traces import Span, TraceRow
+
+
+class OldChain(NamedTuple):
+    """A chain of which something may go."""
+
+    stream: NamespaceId
+    is_gone: bool
+    """Whether its namespace is gone for good."""
+    since_us: int
+    """The instant of its first row beyond what was let go, or of when that was looked at."""
+    said: str | None
+    """What its namespace says of retention, or said when it was purged."""
 
 
 class ForgettingQueries:
@@ -68,9 +80,26 @@ class ForgettingQueries:
         where: dict[str, object] = {"tenant_id": tenant_id, "stream": stream}
         return TRACE.find(self._db.one("last_done", action=action, **where))
 
-    def streams_of_gone(self, tenant_id: TenantId) -> list[NamespaceId]:
-        """Returns the chains of namespaces that are gone for good, and of which rows are left."""
-        return [NamespaceId(row[0]) for row in self._db.all("streams_of_gone", tenant_id=tenant_id)]
+    def chains_to_forget(
+        self, tenant_id: TenantId, *, before_us: int, forgotten: str, purged: str
+    ) -> list[OldChain]:
+        """Returns the chains of which something older may go, and those with a period of their own.
+
+        `forgotten` and `purged` are the actions that tell of letting go and of a purge. Asked once,
+        however many chains there are of which nothing is to go.
+        """
+        found = self._db.all(
+            "chains_to_forget",
+            tenant_id=tenant_id,
+            before_us=before_us,
+            forgotten=forgotten,
+            purged=purged,
+            of_their_own='%"keep_traces_days":%',
+        )
+        return [
+            OldChain(NamespaceId(stream), bool(is_gone), since, said)
+            for stream, is_gone, since, said in found
+        ]
 
     def rows_of_versions(
         self, namespace_id: NamespaceId, session_id: str, *, first: int, last: int

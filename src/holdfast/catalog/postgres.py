@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any, Final, LiteralString, cast
+from typing import Any, BinaryIO, Final, LiteralString, cast
 
 import psycopg
 from psycopg import sql
@@ -335,7 +335,7 @@ def find_applied(url: str) -> list[tuple[int, str]]:
 
 
 def load_catalog(
-    url: str, path: str, *, migrations: int, store: tuple[str, Callable[[], datetime]]
+    url: str, rows: BinaryIO, *, migrations: int, store: tuple[str, Callable[[], datetime]]
 ) -> None:
     """Makes a catalog of rows that `dump` wrote, in a database that has none.
 
@@ -347,7 +347,7 @@ def load_catalog(
     with translated(), _connect_first(url)[0] as connection:
         _lock_opening(connection)
         _check_empty(connection)
-        load_rows(connection, path, load_tables_of(migrations, "postgres"))
+        load_rows(connection, rows, load_tables_of(migrations, "postgres"))
         name, begin = store
         query = in_schema(
             "INSERT INTO chores (name, done_at) VALUES (%s, %s) "

@@ -133,9 +133,9 @@ class PostgresDriver:
         names = ("key", "entry", "checksum")
         self.say_many(name, ({**parameters, **dict(zip(names, row, strict=True))} for row in rows))
 
-    def dump(self, path: str, /) -> None:
+    def dump(self, path: str, /, *, opened: Callable[[], None]) -> None:
         with self._guard:
-            dump_rows(self._talk, path)
+            dump_rows(self._talk, path, opened)
 
     def _ask(self, query: LiteralString, parameters: Parameters) -> Answer:
         if self._ahead:

@@ -7,7 +7,7 @@ says how far the numbers are that the database itself gives out: none is given t
 
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from graphlib import TopologicalSorter
 from typing import Annotated, Any, BinaryIO, Final, LiteralString, cast
 
@@ -58,14 +58,15 @@ class _Head(msgspec.Struct, forbid_unknown_fields=True):
     numbers: dict[_Name, Annotated[int, msgspec.Meta(ge=1, le=2**62)]] | None = None
 
 
-def dump_rows(talk: Talk, path: str) -> None:
-    """Writes all rows that a transaction sees to a file."""
+def dump_rows(talk: Talk, path: str, opened: Callable[[], None]) -> None:
+    """Writes all rows that a transaction sees to a file; `opened` is called before the first."""
     columns = dict(talk.ask(_TABLES).fetchall())
     order = TopologicalSorter[str](dict.fromkeys(columns, ()))
     for table, other in talk.ask(_REFERENCES).fetchall():
         order.add(_plain(table), _plain(other))
     numbers = dict(talk.ask(_NUMBERS).fetchall())
     with create(path) as file:
+        opened()
         for table in order.static_order():
             if table in _OF_NOW:
                 continue
@@ -79,7 +80,9 @@ def dump_rows(talk: Talk, path: str) -> None:
 
 
 def load_rows(
-    connection: "psycopg.Connection[tuple[Any, ...]]", path: str, migrations: Iterable[Migration]
+    connection: "psycopg.Connection[tuple[Any, ...]]",
+    file: BinaryIO,
+    migrations: Iterable[Migration],
 ) -> None:
     """Makes the tables that the rows were in, and puts them there. Whoever calls commits."""
     for migration in migrations:
@@ -87,18 +90,17 @@ def load_rows(
             # From our own files; LiteralString cannot say so.
             connection.execute(cast("LiteralString", statement))
     try:
-        _load(connection, path)
+        _load(connection, file)
     except (psycopg.DataError, psycopg.IntegrityError, psycopg.ProgrammingError) as exc:
         raise BackupDamaged("the catalog", reason=f"its rows do not fit: {exc}") from exc
 
 
-def _load(connection: "psycopg.Connection[tuple[Any, ...]]", path: str) -> None:
-    with open(path, "rb") as file:  # noqa: PTH123 - a path as text
-        while True:
-            head = _read_head(file)
-            if head.numbers is not None:
-                break
-            _load_table(connection, file, head)
+def _load(connection: "psycopg.Connection[tuple[Any, ...]]", file: BinaryIO) -> None:
+    while True:
+        head = _read_head(file)
+        if head.numbers is not None:
+            break
+        _load_table(connection, file, head)
     for name, last in head.numbers.items():
         query = "SELECT setval(format('holdfast.%%I', %s::text)::regclass, %s)"
         connection.execute(query, (name, last))

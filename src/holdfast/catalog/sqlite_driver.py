@@ -256,8 +256,11 @@ class SqliteDriver:
                     self._execute(text, given)
                     at += size
 
-    def dump(self, path: str, /) -> None:
+    def dump(self, path: str, /, *, opened: Callable[[], None]) -> None:
         with self._guard, closing(sqlite3.connect(path)) as target:
+            # Nothing beside the file: a journal would have a name of its own.
+            target.execute("PRAGMA journal_mode=OFF")
+            opened()
             # Of this transaction's moment: the copy is read through its connection.
             self._connection.backup(target)
 

@@ -4,7 +4,7 @@ A branch is needed by the sessions and versions that name it, by those that go o
 the planes of snapshots and heads, of which the rows here know nothing.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, Final
 
@@ -186,9 +186,12 @@ class BackupQueries:
 
     _db: Driver
 
-    def dump(self, path: str) -> None:
-        """Writes all rows, as this transaction sees them, to a file, which is empty."""
-        self._db.dump(path)
+    def dump(self, path: str, *, opened: Callable[[], None]) -> None:
+        """Writes all rows, as this transaction sees them, to a file, which is empty.
+
+        `opened` is called before the first of them, when the file needs its name no more.
+        """
+        self._db.dump(path, opened=opened)
 
     def count_migrations(self) -> int:
         """Returns how many migrations the tables have seen: which tables they are."""

@@ -37,7 +37,7 @@ from holdfast.server.directories import Directories
 from holdfast.server.failures import Rephrase, answer_to, say_plainly
 from holdfast.server.logs import log_to
 from holdfast.server.measuring import measuring
-from holdfast.server.observing import Observer, request_id_of, request_span
+from holdfast.server.observing import Observer, request_id_of
 from holdfast.server.openapi import describe
 from holdfast.server.outbound import Sender
 from holdfast.server.pacing import Pace
@@ -186,7 +186,12 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
         services,
         refusing=Refusing(rates, table.public_paths()),
         admit=admission.admit,
-        observer=Observer(rates, statebase.headers, is_leaving=stopping.is_leaving),
+        observer=Observer(
+            rates,
+            statebase.headers,
+            is_leaving=stopping.is_leaving,
+            trusts_traces=config.trusts_traces,
+        ),
         rephrase=Phrasing(config.validation_status),
         lifespans=[
             partial(_closing, vault, [record, rates.give_back], texts, directories),
@@ -339,10 +344,7 @@ class Application:
         if scope["type"] == "http":
             begun = time.monotonic_ns()
             request = Request(scope, receive, self._services, request_id_of(scope["headers"]))
-            if self._observer.has_spans:
-                with request_span(scope["headers"]):
-                    await self._serve(request, send, begun)
-            else:
+            with self._observer.drawing(scope["headers"]):
                 await self._serve(request, send, begun)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
@@ -364,6 +366,7 @@ class Application:
     async def _answer(self, request: Request) -> Response | Stream:
         try:
             entry = await self._found(request)
+            self._observer.note_sender(request)
             await let_in(request, entry.max_body_bytes)
             name = idempotency.name_of(request)
             if name is None:

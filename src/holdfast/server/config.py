@@ -71,6 +71,8 @@ class Config:
     """The file with its key; None if the same file has it."""
     proxies: tuple[str, ...] = ()
     """Networks of proxies: what these say of where a request comes from is believed."""
+    trusts_traces: bool = False
+    """Whether a stranger says of which trace its request is: for what a proxy sees to."""
     max_upload_bytes: int = 100 * MIB
     max_import_bytes: int = 16 * GIB
     max_snapshot_bytes: int = 1 * GIB

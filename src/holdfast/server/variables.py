@@ -139,6 +139,7 @@ VARIABLES: Final = (
     Variable("tls_certificate", "HOLDFAST_TLS_CERTIFICATE", _folder),
     Variable("tls_key", "HOLDFAST_TLS_KEY", _folder),
     Variable("proxies", "HOLDFAST_PROXIES", _networks, _joined),
+    Variable("trusts_traces", "HOLDFAST_TRUST_TRACES", _switch, _shown_switch),
     Variable("max_snapshot_bytes", "HOLDFAST_MAX_SNAPSHOT_BYTES", _number),
     Variable("max_upload_bytes", "HOLDFAST_MAX_UPLOAD_BYTES", _number),
     Variable("session_ttl_seconds", "HOLDFAST_SESSION_TTL", _number_or_none, _shown_or_0),

@@ -5,7 +5,7 @@ import os
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 from blake3 import blake3
 
@@ -100,8 +100,14 @@ def measure(pieces: Pieces) -> tuple[int, str]:
 
 def read(path: Path) -> Iterator[bytes]:
     """Yields the bytes of a file."""
-    with translated(path):
-        yield from pieces_of(path)
+    with translated(path), path.open("rb") as file:
+        yield from pieces_of(file)
+
+
+def read_open(file: BinaryIO, what: object) -> Iterator[bytes]:
+    """Yields the bytes of a file that is open, from its beginning on."""
+    with translated(what):
+        yield from pieces_of(file)
 
 
 def read_if_there(path: Path) -> bytes | None:

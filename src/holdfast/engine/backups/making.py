@@ -14,16 +14,16 @@ Killed at any point, the backup that was there is there; what is left over goes 
 
 import os
 import re
-from collections.abc import Callable, Generator, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 
-from holdfast.blobs.places import Place, in_pieces
+from holdfast.blobs.places import Place, in_pieces, plain_folder
 from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit.notes import JOURNAL
@@ -141,11 +141,19 @@ def _is_ours(context: Context, path: str) -> bool:
     return folder.startswith(f"{PACKS}/") and context.owns_pack(name)
 
 
+class _Rows(NamedTuple):
+    """The copy of all rows, and what it is called in the place."""
+
+    name: str
+    file: BinaryIO
+
+
 @dataclass(frozen=True)
 class _Moment:
     """What a backup is of."""
 
     packs: frozenset[str]
+    rows: _Rows
     namespaces: int
     snapshots: int
     migrations: int
@@ -187,21 +195,21 @@ class _Making:
                     )
                 return examinations[tenant_id]
 
-            rows = stack.enter_context(self._rows_file())
             for _ in range(ROUNDS):
                 logs = _Logs(self._context.folders, stack)
-                look = partial(self._look, logs, examination, rows)
+                look = partial(self._look, logs, examination, stack)
                 moment = anew(look, room_bytes=ROOM_BYTES)
                 if moment is not None:
-                    return self._manifest(moment, self._send_rows(rows, moment), logs)
+                    return self._manifest(moment, self._send_rows(moment), logs)
         raise Busy("the log of an open store is begun anew again and again")
 
     def _look(
-        self, logs: "_Logs", examination: Callable[[TenantId], Examination], rows: Path
+        self, logs: "_Logs", examination: Callable[[TenantId], Examination], stack: ExitStack
     ) -> _Moment | None:
         """Examines all at one moment, and copies its rows; None if a log was begun anew before.
 
-        Raises `Away` for what has to come from a bucket first, of all tenants at once.
+        The copy is open for as long as the stack is. Raises `Away` for what has to come from a
+        bucket first, of all tenants at once.
         """
         with self._context.catalog.read() as transaction:
             # The first question fixes the moment: before the logs are looked at again.
@@ -216,10 +224,9 @@ class _Making:
                     away.append(exc)
             if away:
                 raise Away(lambda: sum(each.fetch() for each in away))
-            with files.translated(rows):
-                transaction.dump(str(rows))
             return _Moment(
                 frozenset(packs),
+                rows=self._copy_rows(transaction, stack),
                 namespaces=sum(len(transaction.sort_heads(each)) for each in tenants),
                 snapshots=sum(len(transaction.sort_snapshots(each)) for each in tenants),
                 migrations=transaction.count_migrations(),
@@ -261,33 +268,43 @@ class _Making:
         except (BackupDamaged, BackupLocked):
             return False
 
-    @contextmanager
-    def _rows_file(self) -> Generator[Path]:
-        """Lends a file for the rows: where they shall be, or where they are sent from."""
-        from tempfile import TemporaryDirectory  # noqa: PLC0415 - by who makes backups
+    def _copy_rows(self, transaction: Transaction, stack: ExitStack) -> _Rows:
+        """Copies the rows to where they shall be, or to a file that they are sent from.
 
-        with ExitStack() as stack:
-            folder = self._place.folder
-            if folder is None or self._place.is_sealed:
-                folder = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-rows-")))
-            path = folder / f"catalog-{os.urandom(8).hex()}"
-            with files.translated(path):
-                # Before the rows: nobody else opens it while they are written.
-                files.begin(path)
-            yield path
+        That one loses its name before anything is in it: whoever is killed leaves nothing that
+        could be read, where it was to be encrypted.
+        """
+        from tempfile import TemporaryDirectory, gettempdir  # noqa: PLC0415 - by who makes backups
 
-    def _send_rows(self, rows: Path, moment: _Moment) -> CatalogFile:
-        size, digest = files.measure(files.read(rows))
-        if self._place.folder == rows.parent:
-            with files.translated(rows):
-                files.sync(rows)
-                files.sync(rows.parent)
+        place, name = plain_folder(self._place), f"catalog-{os.urandom(8).hex()}"
+        with files.translated(place or gettempdir()), ExitStack() as naming:
+            folder = place
+            if folder is None:
+                # Over NFS, a file that is open keeps its folder.
+                made = TemporaryDirectory(prefix="holdfast-rows-", ignore_cleanup_errors=True)
+                folder = Path(naming.enter_context(made))
+            path = folder / name
+            # Before the rows: nobody else opens it while they are written.
+            files.begin(path)
+            if place is None:
+                naming.callback(path.unlink)
+            file = stack.enter_context(path.open("rb"))
+            transaction.dump(str(path), opened=naming.close)
+        return _Rows(name, file)
+
+    def _send_rows(self, moment: _Moment) -> CatalogFile:
+        (name, file), folder = moment.rows, plain_folder(self._place)
+        size, digest = files.measure(files.read_open(file, name))
+        if folder is not None:
+            with files.translated(folder / name):
+                os.fsync(file.fileno())
+                files.sync(folder)
         else:
-            self._place.write(rows.name, files.read(rows), size=size)
+            self._place.write(name, files.read_open(file, name), size=size)
         return CatalogFile(
             kind=self._context.catalog.kind,
             migrations=moment.migrations,
-            file=rows.name,
+            file=name,
             size=size,
             hash=digest,
         )
@@ -361,11 +378,10 @@ def _check_over(before: Manifest | None, lost: list[Fault], place: Place) -> Non
     if before is None or before.lost or all(each.what.startswith(JOURNAL) for each in lost):
         return
     message = f"the backup in {place.name} may hold what this vault has lost: {lost[0].what}"
-    is_plain = place.folder is not None and not place.is_sealed
     there, how = (
-        (place.name, "")
-        if is_plain
-        else ("VAULT", f"`holdfast reinstate {place.name} VAULT`, then ")
+        ("VAULT", f"`holdfast reinstate {place.name} VAULT`, then ")
+        if plain_folder(place) is None
+        else (place.name, "")
     )
     raise Damaged(message).with_hint(
         f"{how}`holdfast repair --from {there}` brings back what it holds; a backup of the vault "

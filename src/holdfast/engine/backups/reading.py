@@ -6,12 +6,13 @@ nothing is fetched twice, and none of it is a vault before all was.
 """
 
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 from blake3 import blake3
 
-from holdfast.blobs.places import Place
+from holdfast.blobs.places import Place, plain_folder
 from holdfast.engine.backups import files
 from holdfast.engine.backups.manifest import (
     MANIFEST_NAME,
@@ -97,16 +98,23 @@ class Backup:
         files.fill(target, self._read(catalog.file, catalog))
 
     @contextmanager
-    def rows(self) -> Generator[Path]:
-        """Lends a file with the rows: that of the backup itself, where it is one."""
-        if self._place.folder is not None and not self._place.is_sealed:
-            yield self._place.folder / self.manifest.catalog.file
-            return
-        from tempfile import TemporaryDirectory  # noqa: PLC0415 - by who brings backups back
+    def rows(self) -> Generator[BinaryIO]:
+        """Lends a file with the rows: that of the backup itself, where it is one.
 
-        with TemporaryDirectory(prefix="holdfast-rows-") as folder:
-            self.copy_rows(Path(folder) / "rows")
-            yield Path(folder) / "rows"
+        Else it has no name: what was encrypted is nowhere to be read, also if we are killed.
+        """
+        from tempfile import TemporaryFile, gettempdir  # noqa: PLC0415 - by who brings backups back
+
+        catalog, folder = self.manifest.catalog, plain_folder(self._place)
+        with ExitStack() as stack:
+            with files.translated(folder or gettempdir()):
+                if folder is not None:
+                    file = stack.enter_context((folder / catalog.file).open("rb"))
+                else:
+                    file = stack.enter_context(TemporaryFile())
+                    file.writelines(self._read(catalog.file, catalog))
+                    file.seek(0)
+            yield file
 
     def _read(self, path: str, file: NamedFile) -> Iterator[bytes]:
         """Yields the bytes of a file; raises after the last of them, if they are others."""

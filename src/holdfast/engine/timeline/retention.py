@@ -11,7 +11,7 @@ stay recoverable for the grace period. What a caller did who only adds makes not
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
@@ -28,16 +28,18 @@ from holdfast.engine.journal.actions import (
 from holdfast.engine.journal.anchors import anchor_last
 from holdfast.engine.journal.chain import append, details_of, is_whole
 from holdfast.engine.journal.events import purge_events
-from holdfast.engine.journal.forgetting import Chain, forget_traces
+from holdfast.engine.journal.forgetting import ACTION as FORGOTTEN
+from holdfast.engine.journal.forgetting import LATE, Chain, forget_traces
 from holdfast.engine.memory.plane import purge_memories
 from holdfast.engine.planes.handle import Handle, is_expired
 from holdfast.engine.sessions.entities import purge_entities
 from holdfast.engine.timeline.additions import is_added, is_shared, spared
 from holdfast.errors import NamespaceNotFound
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
+from holdfast.instants import to_us
 from holdfast.model.basics import Head, SnapshotInfo
 from holdfast.model.traces import OWN
-from holdfast.model.upkeep import Policy
+from holdfast.model.upkeep import MAX_DAYS, Policy
 
 BATCH: Final = 200
 """Snapshots that go in one transaction, for which writers wait: 10 ms."""
@@ -237,16 +239,45 @@ def apply_all(context: Context, tenant_id: TenantId) -> list[SnapshotInfo]:
 
 
 def _forget_traces(context: Context, tenant_id: TenantId, heads: Iterable[Head]) -> None:
-    """Lets go of traces whose time is over; of a damaged chain nothing goes, and it is told."""
+    """Lets go of traces whose time is over; of a damaged chain nothing goes, and it is told.
+
+    All chains are asked for together: one of which nothing is to go costs no question of its own.
+    """
     with context.catalog.read() as transaction:
-        gone = transaction.streams_of_gone(tenant_id)
-    for head in heads:
+        found = transaction.chains_to_forget(
+            tenant_id, before_us=_due_us(context, 0), forgotten=FORGOTTEN, purged=PURGED
+        )
+    by_stream = {head.namespace_id: head for head in heads}
+    for old in found:
+        head = by_stream.get(old.stream)
         with set_aside():
-            days = get_policy(head).keep_traces_days
-            _forget(context, Chain(tenant_id, head.namespace_id, head.name), days)
-    for stream in gone:
-        with set_aside():
-            _forget(context, *_find_gone(context, tenant_id, stream))
+            if old.is_gone:
+                if old.since_us < _due_us(context, _days_said(old.said)):
+                    _forget(context, *_find_gone(context, tenant_id, old.stream))
+            elif head is not None:
+                days = get_policy(head).keep_traces_days
+                if old.since_us < _due_us(context, days):
+                    _forget(context, Chain(tenant_id, head.namespace_id, head.name), days)
+
+
+def _due_us(context: Context, days: int) -> int:
+    """Returns the instant before which traces are due that are kept for so many days."""
+    keep = _period(context, days)
+    return 0 if keep is None else to_us(context.clock() - keep - LATE)
+
+
+def _days_said(said: str | None) -> int:
+    """Returns for how long a namespace that is gone kept its traces, if that is to be believed."""
+    try:
+        return msgspec.json.decode(said or "{}", type=_Said).keep_traces_days
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return 0
+
+
+class _Said(msgspec.Struct):
+    """The part of what is noted of a purge that says how long traces stay."""
+
+    keep_traces_days: Annotated[int, msgspec.Meta(ge=0, le=MAX_DAYS)] = 0
 
 
 def _find_gone(context: Context, tenant_id: TenantId, stream: NamespaceId) -> tuple[Chain, int]:
@@ -260,6 +291,11 @@ def _find_gone(context: Context, tenant_id: TenantId, stream: NamespaceId) -> tu
 
 
 def _forget(context: Context, chain: Chain, days: int) -> None:
-    keep = timedelta(days=days) if days else context.limits.keep_traces
+    keep = _period(context, days)
     if keep is not None:
         forget_traces(context, chain, keep=keep)
+
+
+def _period(context: Context, days: int) -> timedelta | None:
+    """Returns how long traces are kept; None for ever."""
+    return timedelta(days=days) if days else context.limits.keep_traces
