@@ -59,7 +59,7 @@ def find_journal_faults(
     check = Check(tenant_id, None)
     own, others = streams_in(transaction, tenant_id)
     for stream in (own, *others):
-        check.begin(stream.id, stream.namespace, stream.spans)
+        check.begin(stream.id, stream.namespace, stream.stretches)
         for row in _rows(transaction, tenant_id, stream):
             check.see(row)
             if row.namespace_id is not None:

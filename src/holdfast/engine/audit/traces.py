@@ -315,18 +315,18 @@ def _check_absent(transaction: Transaction, head: Head, trace_id: str) -> None:
         head.tenant_id, stream=stream, after=first - 1, most=max(end - first, 0)
     )
     sound = {row.number for row in found if row.id != trace_id and is_whole(row)}
-    span = transaction.find_last_span(head.tenant_id, stream)
-    for number in range(max(first, span.last + 1 if span else 0), end):
+    stretch = transaction.find_last_stretch(head.tenant_id, stream)
+    for number in range(max(first, stretch.last + 1 if stretch else 0), end):
         if number not in sound:
             raise _missing(head, number)
-    if span is not None and at <= span.at_us:
-        raise NoLongerKept(f"traces of {shorten(head.name)}", begins=span.last + 1)
+    if stretch is not None and at <= stretch.at_us:
+        raise NoLongerKept(f"traces of {shorten(head.name)}", begins=stretch.last + 1)
 
 
 def _last_forgotten(transaction: Transaction, head: Head) -> int:
     """Returns up to which number traces were let go of; 0 if all are there."""
-    span = transaction.find_last_span(head.tenant_id, head.namespace_id)
-    return 0 if span is None else span.last
+    stretch = transaction.find_last_stretch(head.tenant_id, head.namespace_id)
+    return 0 if stretch is None else stretch.last
 
 
 def _last_of(head: Head) -> int:
