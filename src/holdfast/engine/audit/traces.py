@@ -19,7 +19,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.audit.content import TraceContent
 from holdfast.engine.core.context import Context
-from holdfast.engine.core.limits import check_limit, check_room
+from holdfast.engine.core.limits import check_limit
 from holdfast.engine.journal.actions import normalise
 from holdfast.engine.journal.chain import DONE_VIA, REQUEST_ID, append, details_of, is_whole
 from holdfast.engine.journal.withheld import for_operators
@@ -139,13 +139,7 @@ class _Chain(Part):
     def _append(self, trace: Trace) -> TraceInfo:
         context = self._context
         with context.work() as transaction:
-            check_room(
-                transaction,
-                self._tenant_id,
-                needed_bytes=len(msgspec.json.encode(trace)),
-                limits=context.limits,
-                places=(context.catalog,),
-            )
+            context.check_room(transaction, self._tenant_id, len(msgspec.json.encode(trace)))
             of: Head | TenantId = self._tenant_id
             if self._handle is not None:
                 of = self._handle.lock_or_create(transaction)
