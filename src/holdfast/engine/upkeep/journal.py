@@ -12,7 +12,7 @@ import msgspec
 from holdfast.catalog.hashing import hash_of
 from holdfast.catalog.mending import unflipped
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.audit.chains import Stream, streams_in
+from holdfast.engine.audit.chains import Stream, iter_rows, streams_in
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.chain import is_whole
 from holdfast.engine.journal.forgetting import ACTION as FORGOTTEN
@@ -23,8 +23,6 @@ from holdfast.model.traces import OWN, Stretch, TraceEnd, TraceRow
 MOST_TRIED: Final = 200
 """Damaged rows for which every bit is tried: of a long one, that takes half a second."""
 
-_PAGE: Final = 1000
-_BEFORE_ALL: Final = -(2**63)
 _HASH: Final = TraceRow.__struct_fields__.index("hash")
 
 
@@ -72,7 +70,7 @@ def _mend_stream(transaction: Transaction, tenant_id: TenantId, stream: Stream) 
     last = begin
     is_there = stream.id == OWN or stream.end is not None
     end = transaction.lock_end(tenant_id, stream.id) if is_there else None
-    rows = [*_rows(transaction, tenant_id, stream.id)]
+    rows = [*iter_rows(transaction, tenant_id, stream.id)]
     for at, found in enumerate(rows):
         follows = rows[at + 1].previous if at + 1 < len(rows) else end and end.hash
         row, whose, previous = found, (found.tenant_id, found.stream), last.hash
@@ -128,15 +126,6 @@ def _mended_strays(
         row = _mended(found, previous=found.previous, written=None)
         if row is not None and row.tenant_id == tenant_id:
             yield found, row
-
-
-def _rows(transaction: Transaction, tenant_id: TenantId, stream: int) -> Iterator[TraceRow]:
-    after = _BEFORE_ALL
-    while page := transaction.walk_traces(tenant_id, stream=stream, after=after, most=_PAGE):
-        yield from page
-        if page[-1].number <= after:
-            return  # Out of their order: the next page would be this one.
-        after = page[-1].number
 
 
 def _is_bit(one: TraceEnd, other: TraceEnd) -> bool:
