@@ -29,7 +29,7 @@ from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.paths import legible
 from holdfast.engine.files.fitting import find_clashes, is_directory, keep_emptied, settle
 from holdfast.engine.pending.fold import Folded, lacking_at
-from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.handle import Handle, get_kept
 from holdfast.engine.planes.ownership import settle_entry, settled
 from holdfast.engine.planes.writers import others_of
 from holdfast.engine.sessions.reviving import revive
@@ -374,12 +374,12 @@ def _between(
     """
     if task.after is None and not (is_look and prompt_of(task) is not None):
         raise TaskRunning(task.id, before=task.before)
-    before = _on_timeline(transaction, task, task.before)
+    before = get_kept(transaction, task.namespace_id, task.before)
     if task.after is None:
         (newest,) = transaction.timeline(task.namespace_id, before=None, most=1)
         after = msgspec.structs.replace(newest, root=folded.root_id)
     else:
-        after = _on_timeline(transaction, task, task.after)
+        after = get_kept(transaction, task.namespace_id, task.after)
     own = own_steps(transaction, folded.source, task, before=before, after=after)
     if own is not None:
         aim, needs = _without_changes(transaction, folded, task, own), [before.id, after.id]
@@ -396,13 +396,6 @@ def _between(
         )
     root, needs = folded.source.get_root(merged.root), [before.id, after.id]
     return Aim(root, merged.size, left, by_snapshots=True, needs=needs, earlier=before)
-
-
-def _on_timeline(transaction: Transaction, task: TaskRun, snapshot_id: SnapshotId) -> SnapshotInfo:
-    found = transaction.find_snapshot(task.namespace_id, snapshot_id)
-    if found is None or found.deleted_at is not None:
-        raise SnapshotNotFound(snapshot_id)
-    return found
 
 
 def answer_of(
