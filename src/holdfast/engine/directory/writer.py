@@ -331,9 +331,6 @@ class Follower:
         try:
             self._directory.journal.begin(litter=self._litter, back=back, mark=move.mark, goal=goal)
         except OSError as exc:
-            # Nothing was touched yet, whatever it says now.
-            with suppress(OSError):
-                self._directory.journal.clear()
             path = self._directory.path
             raise from_system(
                 exc, f"the vault cannot be written to, and {path} is as it was"
