@@ -209,9 +209,10 @@ def _differing(
     """
     glance = Glance(attached.directory, litter=litter_pattern(record), only_names=True)
     with folded_head(glance.at(attached.handle)) as (_, folded):
-        maps = attached.files_of(good), folded.root.plane(Plane.FILES)
-        edits = diff(folded.source, *maps)
-        return [(edit.key, *entries_of(folded.source, edit, maps)) for edit in edits]
+        source = folded.source
+        maps = source.get_root(good.root).plane(Plane.FILES), folded.root.plane(Plane.FILES)
+        edits = diff(source, *maps)
+        return [(edit.key, *entries_of(source, edit, maps)) for edit in edits]
 
 
 def _is_lost(
