@@ -4,6 +4,8 @@ Nothing was written, and nothing is damaged.
 """
 
 import errno
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Final
 
 from holdfast.errors.families import LimitExceeded, Unavailable
@@ -91,3 +93,12 @@ def from_system(exc: OSError, what: object) -> StorageFull | StorageReadOnly | U
     if exc.errno in NO_ROOM:
         return StorageFull(message)
     return StorageReadOnly(message) if exc.errno == errno.EROFS else Unavailable(message)
+
+
+@contextmanager
+def translated(what: object) -> Generator[None]:
+    """Turns what the operating system says of `what` into our errors."""
+    try:
+        yield
+    except OSError as exc:
+        raise from_system(exc, what) from exc

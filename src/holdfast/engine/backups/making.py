@@ -44,6 +44,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.objects import retired as retiring
 from holdfast.engine.upkeep.examining import ROOM_BYTES, Examination, find_index_faults
 from holdfast.errors import BackupDamaged, BackupLocked, Busy, Damaged, PathExists
+from holdfast.errors.system import translated
 from holdfast.fetching import Away, anew
 from holdfast.ids import TenantId
 from holdfast.model.upkeep import BackedUp, Fault
@@ -216,7 +217,7 @@ class _Making:
                     away.append(exc)
             if away:
                 raise Away(lambda: sum(each.fetch() for each in away))
-            with files.translated(rows):
+            with translated(rows):
                 transaction.dump(str(rows))
             return _Moment(
                 frozenset(packs),
@@ -271,7 +272,7 @@ class _Making:
             if folder is None or self._place.is_sealed:
                 folder = Path(stack.enter_context(TemporaryDirectory(prefix="holdfast-rows-")))
             path = folder / f"catalog-{os.urandom(8).hex()}"
-            with files.translated(path):
+            with translated(path):
                 # Before the rows: nobody else opens it while they are written.
                 files.begin(path)
             yield path
@@ -279,7 +280,7 @@ class _Making:
     def _send_rows(self, rows: Path, moment: _Moment) -> CatalogFile:
         size, digest = files.measure(files.read(rows))
         if self._place.folder == rows.parent:
-            with files.translated(rows):
+            with translated(rows):
                 files.sync(rows)
                 files.sync(rows.parent)
         else:
@@ -333,7 +334,7 @@ class _Logs:
 
     def __init__(self, folders: tuple[Path, ...], stack: ExitStack) -> None:
         self._paths = sorted(path for folder in folders for path in folder.glob("store-*.log"))
-        with files.translated("the logs of stores"):
+        with translated("the logs of stores"):
             self._files = [stack.enter_context(path.open("rb")) for path in self._paths]
 
     def are_same(self) -> bool:
@@ -349,7 +350,7 @@ class _Logs:
     def read(self) -> Iterator[tuple[str, bytes]]:
         """Yields each with its name."""
         for file, path in zip(self._files, self._paths, strict=True):
-            with files.translated(path):
+            with translated(path):
                 yield path.name, file.read()
 
 
