@@ -1,6 +1,6 @@
 """The part of a transaction that is about traces which retention lets go of.
 
-What goes of a chain goes from its first row on, in stretches that follow on each other: of each
+What goes of a chain goes from its first row on, in sections that follow on each other: of each
 there is a row that says from which number to which, with what hash it ended, and which of its rows
 stay.
 """
@@ -12,50 +12,50 @@ from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import TRACE
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model.traces import Stretch, TraceRow
+from holdfast.model.traces import Section, TraceRow
 
 
 class ForgettingQueries:
-    """Rows of stretches, and what of the journal is still needed."""
+    """Rows of sections, and what of the journal is still needed."""
 
     __slots__ = ()
 
     _db: Driver
 
-    def list_stretches(self, tenant_id: TenantId, stream: int) -> list[Stretch]:
+    def list_sections(self, tenant_id: TenantId, stream: int) -> list[Section]:
         """Returns what was let go of a chain, from its beginning on."""
-        found = self._db.all("list_stretches", tenant_id=tenant_id, stream=stream)
-        return [_to_stretch(row) for row in found]
+        found = self._db.all("list_sections", tenant_id=tenant_id, stream=stream)
+        return [_to_section(row) for row in found]
 
-    def find_last_stretch(self, tenant_id: TenantId, stream: int) -> Stretch | None:
+    def find_last_section(self, tenant_id: TenantId, stream: int) -> Section | None:
         """Returns the newest part of a chain that was let go of; None if all of it is there."""
-        row = self._db.one("last_stretch", tenant_id=tenant_id, stream=stream)
-        return None if row is None else _to_stretch(row)
+        row = self._db.one("last_section", tenant_id=tenant_id, stream=stream)
+        return None if row is None else _to_section(row)
 
-    def all_stretches(self, tenant_id: TenantId) -> dict[int, list[Stretch]]:
+    def all_sections(self, tenant_id: TenantId) -> dict[int, list[Section]]:
         """Returns what was let go of all chains of a tenant, by their streams."""
-        found = dict[int, list[Stretch]]()
-        for stream, *row in self._db.all("all_stretches", tenant_id=tenant_id):
-            found.setdefault(stream, []).append(_to_stretch(row))
+        found = dict[int, list[Section]]()
+        for stream, *row in self._db.all("all_sections", tenant_id=tenant_id):
+            found.setdefault(stream, []).append(_to_section(row))
         return found
 
-    def set_stretch(self, tenant_id: TenantId, stream: int, stretch: Stretch) -> None:
+    def set_section(self, tenant_id: TenantId, stream: int, section: Section) -> None:
         """Notes what was let go of a chain, in the place of what was noted from there on."""
         self._db.say(
-            "set_stretch",
+            "set_section",
             tenant_id=tenant_id,
             stream=stream,
-            first=stretch.first,
-            last=stretch.last,
-            hash=stretch.hash,
-            at_us=stretch.at_us,
-            kept=stretch.kept,
-            digest=stretch.digest,
+            first=section.first,
+            last=section.last,
+            hash=section.hash,
+            at_us=section.at_us,
+            kept=section.kept,
+            digest=section.digest,
         )
 
-    def drop_stretch(self, tenant_id: TenantId, stream: int, stretch: Stretch) -> None:
-        """Deletes what is noted of a stretch."""
-        self._db.say("drop_stretch", tenant_id=tenant_id, stream=stream, first=stretch.first)
+    def drop_section(self, tenant_id: TenantId, stream: int, section: Section) -> None:
+        """Deletes what is noted of a section."""
+        self._db.say("drop_section", tenant_id=tenant_id, stream=stream, first=section.first)
 
     def drop_traces(self, tenant_id: TenantId, stream: int, runs: Iterable[tuple[int, int]]) -> int:
         """Deletes the rows from one number to another, of each run; returns how many there were."""
@@ -92,10 +92,10 @@ class ForgettingQueries:
         return None if row is None else (row[0], row[1])
 
 
-def _to_stretch(row: Sequence[Any]) -> Stretch:
+def _to_section(row: Sequence[Any]) -> Section:
     first, last, digest, at_us, kept, of_kept = row
     numbers, digests = (first, last, at_us, kept), (digest, of_kept)
     is_one = all(isinstance(each, int) for each in numbers)
     if not is_one or not all(isinstance(each, bytes) for each in digests):
         raise Damaged("what retention has let go of traces cannot be read")
-    return Stretch(first, last, digest, at_us, kept, of_kept)
+    return Section(first, last, digest, at_us, kept, of_kept)

@@ -37,7 +37,7 @@ from holdfast.errors import (
     shorten,
 )
 from holdfast.ids import TenantId
-from holdfast.model.traces import NO_HASH, OWN, StreamEnd, Stretch, TraceEnd, TraceKind, TraceRow
+from holdfast.model.traces import NO_HASH, OWN, Section, StreamEnd, TraceEnd, TraceKind, TraceRow
 from holdfast.model.upkeep import AuditProblem, AuditReport
 from holdfast.progress import Progress, no_progress
 
@@ -57,7 +57,7 @@ _TRIES: Final = 4
 T = TypeVar("T")
 
 
-class StretchesMoved(Exception):
+class SectionsMoved(Exception):
     """Rows that were to be looked at were let go meanwhile."""
 
 
@@ -70,7 +70,7 @@ class Stream(msgspec.Struct, frozen=True):
     """None if nothing says where it ends."""
     newest: int = 0
     """The greatest number that one of its rows has."""
-    stretches: Sequence[Stretch] = ()
+    sections: Sequence[Section] = ()
     """What retention has let go of it."""
 
 
@@ -88,7 +88,7 @@ def verify_audit(
 def settled(look: Callable[[], T]) -> T:
     """Looks at all chains, and again if something was let go meanwhile; raises `Busy`."""
     for _ in range(_TRIES):
-        with suppress(StretchesMoved):
+        with suppress(SectionsMoved):
             return look()
     raise Busy("traces are being let go of all the time")
 
@@ -100,7 +100,7 @@ def _verify(
     own, others = read_streams(context, tenant_id)
     done, total = 0, sum(each.end.number for each in (own, *others) if each.end)
     for stream in (own, *others):
-        check.begin(stream.id, stream.namespace, stream.stretches)
+        check.begin(stream.id, stream.namespace, stream.sections)
         for page in iter_pages(context, tenant_id, stream):
             for row in page:
                 check.see(row)
@@ -134,15 +134,15 @@ class Check:
         """What the tenant's chain has for a hash of what was let go of those that are gone."""
         self._claim: bytes | None = None
         """What this chain has for one of what was let go of it."""
-        self._stretches, self._forgotten = list[Stretch](), 0
-        self._ahead = list[Stretch]()
+        self._sections, self._forgotten = list[Section](), 0
+        self._ahead = list[Section]()
         """Of these the ones that are still to be passed, the first last."""
         self._stays, self._passed = Stays(), 0
         """What stayed of the first of these, and up to where all of them were passed."""
 
-    def begin(self, stream: int, namespace: str | None, stretches: Sequence[Stretch] = ()) -> None:
-        """Goes to the beginning of a chain; `stretches` is what was let go of it."""
-        self._stretches, self._ahead = [*stretches], [*reversed(stretches)]
+    def begin(self, stream: int, namespace: str | None, sections: Sequence[Section] = ()) -> None:
+        """Goes to the beginning of a chain; `sections` is what was let go of it."""
+        self._sections, self._ahead = [*sections], [*reversed(sections)]
         self._stays, self._claim, self._passed = Stays(), None, 0
         self._namespace = self._purged.get(stream, namespace)
         self._stream, self._last = stream, TraceEnd()
@@ -164,7 +164,7 @@ class Check:
     def see(self, row: TraceRow) -> None:
         """Looks at the next trace."""
         while self._ahead and row.number > self._ahead[-1].last:
-            self._pass_stretch()
+            self._pass_section()
         if self._ahead:
             return self._see_stayed(row)
         wanted = self._last.number + 1
@@ -196,7 +196,7 @@ class Check:
         self._compare(self._last)
         self._checked += 1
 
-    def _pass_stretch(self) -> None:
+    def _pass_section(self) -> None:
         """Looks at what stayed of what was let go, and goes on from its end."""
         gone, stays = self._ahead.pop(), self._stays
         is_next = gone.first == self._passed + 1 and gone.last >= gone.first
@@ -212,9 +212,9 @@ class Check:
         A namespace that is gone for good has no row that says it: then it is the last anchor.
         """
         while self._ahead:
-            self._pass_stretch()
+            self._pass_section()
         claim = None if self._stream == OWN else self._gone.get(self._stream, self._claim)
-        if claim != claim_of(self._stretches):
+        if claim != claim_of(self._sections):
             self.complain(self._last.number, "what was let go of it is not what the chain says")
         last, end = self._last, end or self._last_anchored()
         if end is not None and newest > end.number:
@@ -294,30 +294,30 @@ def streams_in(transaction: Transaction, tenant_id: TenantId) -> tuple[Stream, l
         each.namespace_id: each for each in transaction.list_ends(tenant_id)
     }
     newest = dict(transaction.list_streams(tenant_id))
-    stretches = transaction.all_stretches(tenant_id)
+    sections = transaction.all_sections(tenant_id)
     streams = [
-        Stream(stream, end.namespace, end.end, newest.get(stream, 0), stretches.get(stream, ()))
+        Stream(stream, end.namespace, end.end, newest.get(stream, 0), sections.get(stream, ()))
         if (end := ends.get(stream)) is not None
-        else Stream(stream, newest=newest.get(stream, 0), stretches=stretches.get(stream, ()))
-        for stream in sorted({*ends, *newest, *stretches} - {OWN})
+        else Stream(stream, newest=newest.get(stream, 0), sections=sections.get(stream, ()))
+        for stream in sorted({*ends, *newest, *sections} - {OWN})
     ]
-    others = [each for each in streams if each.newest or each.stretches or each.end != TraceEnd()]
-    return Stream(OWN, None, own, newest.get(OWN, 0), stretches.get(OWN, ())), others
+    others = [each for each in streams if each.newest or each.sections or each.end != TraceEnd()]
+    return Stream(OWN, None, own, newest.get(OWN, 0), sections.get(OWN, ())), others
 
 
 def iter_pages(context: Context, tenant_id: TenantId, stream: Stream) -> Iterator[list[TraceRow]]:
     """Yields a chain up to its end; what is appended meanwhile is not looked at.
 
-    Raises `StretchesMoved` if what is to be read next was let go since the stream was read.
+    Raises `SectionsMoved` if what is to be read next was let go since the stream was read.
     """
     after, end = _BEFORE_ALL, stream.newest if stream.end is None else stream.end.number
     while after < end:
         # A transaction for each page: one over all of them would keep others from tidying up.
         with context.catalog.read() as transaction:
             rows = transaction.page_traces(tenant_id, stream=stream.id, after=after, most=_PAGE)
-            stretches = transaction.list_stretches(tenant_id, stream.id)
-        if stretches != [*stream.stretches] and stretches and stretches[-1].last > after:
-            raise StretchesMoved
+            sections = transaction.list_sections(tenant_id, stream.id)
+        if sections != [*stream.sections] and sections and sections[-1].last > after:
+            raise SectionsMoved
         page = [row for row in rows if row.number <= end]
         if not page:
             return

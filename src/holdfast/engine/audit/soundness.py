@@ -58,7 +58,7 @@ def find_journal_faults(
     check = Check(tenant_id, None)
     own, others = streams_in(transaction, tenant_id)
     for stream in (own, *others):
-        check.begin(stream.id, stream.namespace, stream.stretches)
+        check.begin(stream.id, stream.namespace, stream.sections)
         for row in iter_rows(transaction, tenant_id, stream.id):
             check.see(row)
             if row.namespace_id is not None:

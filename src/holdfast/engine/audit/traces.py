@@ -309,18 +309,18 @@ def _check_absent(transaction: Transaction, head: Head, trace_id: str) -> None:
         head.tenant_id, stream=stream, after=first - 1, most=max(end - first, 0)
     )
     sound = {row.number for row in found if row.id != trace_id and is_whole(row)}
-    stretch = transaction.find_last_stretch(head.tenant_id, stream)
-    for number in range(max(first, stretch.last + 1 if stretch else 0), end):
+    section = transaction.find_last_section(head.tenant_id, stream)
+    for number in range(max(first, section.last + 1 if section else 0), end):
         if number not in sound:
             raise _missing(head, number)
-    if stretch is not None and at <= stretch.at_us:
-        raise NoLongerKept(f"traces of {shorten(head.name)}", begins=stretch.last + 1)
+    if section is not None and at <= section.at_us:
+        raise NoLongerKept(f"traces of {shorten(head.name)}", begins=section.last + 1)
 
 
 def _last_forgotten(transaction: Transaction, head: Head) -> int:
     """Returns up to which number traces were let go of; 0 if all are there."""
-    stretch = transaction.find_last_stretch(head.tenant_id, head.namespace_id)
-    return 0 if stretch is None else stretch.last
+    section = transaction.find_last_section(head.tenant_id, head.namespace_id)
+    return 0 if section is None else section.last
 
 
 def _last_of(head: Head) -> int:

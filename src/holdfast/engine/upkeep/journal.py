@@ -18,7 +18,7 @@ from holdfast.engine.journal.chain import is_whole
 from holdfast.engine.journal.forgetting import ACTION as FORGOTTEN
 from holdfast.engine.journal.forgetting import claim_in, claim_of
 from holdfast.ids import TenantId
-from holdfast.model.traces import OWN, Stretch, TraceEnd, TraceRow
+from holdfast.model.traces import OWN, Section, TraceEnd, TraceRow
 
 MOST_TRIED: Final = 200
 """Damaged rows for which every bit is tried: of a long one, that takes half a second."""
@@ -36,37 +36,37 @@ def mend_journal(context: Context, tenant_id: TenantId) -> int:
     count = len(strays)
     for stream in (own, *others):
         with context.catalog.write() as transaction:
-            count += _mend_stretches(transaction, tenant_id, stream.id)
+            count += _mend_sections(transaction, tenant_id, stream.id)
             count += _mend_stream(transaction, tenant_id, stream)
     return count
 
 
-def _mend_stretches(transaction: Transaction, tenant_id: TenantId, stream: int) -> int:
+def _mend_sections(transaction: Transaction, tenant_id: TenantId, stream: int) -> int:
     """Puts right what is noted of rows that were let go: the chain has a hash of it all."""
-    stretches = transaction.list_stretches(tenant_id, stream)
+    sections = transaction.list_sections(tenant_id, stream)
     claim = transaction.find_last_done(tenant_id, stream, action=FORGOTTEN)
-    if claim is None or not is_whole(claim) or claim_in(claim) == claim_of(stretches):
+    if claim is None or not is_whole(claim) or claim_in(claim) == claim_of(sections):
         return 0
-    wanted, width = claim_in(claim), len(Stretch.__struct_fields__)
+    wanted, width = claim_in(claim), len(Section.__struct_fields__)
 
-    def stretches_of(values: Sequence[Any]) -> list[Stretch]:
-        return [Stretch(*values[at : at + width]) for at in range(0, len(values), width)]
+    def sections_of(values: Sequence[Any]) -> list[Section]:
+        return [Section(*values[at : at + width]) for at in range(0, len(values), width)]
 
-    values = [value for stretch in stretches for value in msgspec.structs.astuple(stretch)]
-    found = unflipped(values, lambda tried: claim_of(stretches_of(tried)) == wanted)
-    pairs = zip(stretches, stretches_of(found or ()), strict=False)
+    values = [value for section in sections for value in msgspec.structs.astuple(section)]
+    found = unflipped(values, lambda tried: claim_of(sections_of(tried)) == wanted)
+    pairs = zip(sections, sections_of(found or ()), strict=False)
     changed = [(old, new) for old, new in pairs if old != new]
     for old, new in changed:
-        transaction.drop_stretch(tenant_id, stream, old)
-        transaction.set_stretch(tenant_id, stream, new)
+        transaction.drop_section(tenant_id, stream, old)
+        transaction.set_section(tenant_id, stream, new)
     return len(changed)
 
 
 def _mend_stream(transaction: Transaction, tenant_id: TenantId, stream: Stream) -> int:
     """Puts right one chain, whose end is locked so that it stands still."""
     count, tried = 0, 0
-    stretches = transaction.list_stretches(tenant_id, stream.id)
-    begin = TraceEnd(stretches[-1].last, stretches[-1].hash) if stretches else TraceEnd()
+    sections = transaction.list_sections(tenant_id, stream.id)
+    begin = TraceEnd(sections[-1].last, sections[-1].hash) if sections else TraceEnd()
     last = begin
     is_there = stream.id == OWN or stream.end is not None
     end = transaction.lock_end(tenant_id, stream.id) if is_there else None
