@@ -251,12 +251,13 @@ class BlocksAway(Away):
     """Blocks have to come from a bucket first."""
 
     def __init__(self, context: Context, places: Sequence[Located]) -> None:
-        super().__init__(self._bring)
-        self._context, self.places = context, places
+        super().__init__(partial(_bring_all, context, places))
+        self.places = places
 
-    def _bring(self) -> int:
-        sizes = bring_blocks(self._context, self.places)
-        return sum(sizes) if all(sizes) else 0
+
+def _bring_all(context: Context, places: Sequence[Located]) -> int:
+    sizes = bring_blocks(context, places)
+    return sum(sizes) if all(sizes) else 0
 
 
 def bring_blocks(context: Context, places: Sequence[Located]) -> list[int]:
@@ -264,7 +265,7 @@ def bring_blocks(context: Context, places: Sequence[Located]) -> list[int]:
 
     0 for one that memory does not keep, or that is not as it was.
     """
-    bring = partial(_bring, context)
+    bring = partial(_bring_block, context)
     if len(places) == 1:
         return [bring(places[0])]
     # Loaded by who has a bucket.
@@ -274,7 +275,7 @@ def bring_blocks(context: Context, places: Sequence[Located]) -> list[int]:
         return [*pool.map(bring, places)]
 
 
-def _bring(context: Context, place: Located) -> int:
+def _bring_block(context: Context, place: Located) -> int:
     try:
         block = fetch_block(context, place)
     except Damaged:
