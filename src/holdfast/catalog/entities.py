@@ -13,9 +13,9 @@ from typing import Final
 from holdfast.catalog.absence import AbsenceQueries
 from holdfast.catalog.counting import MOST_COUNTED, all_of, text_bytes
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import ENTITY, LAST_ID, NO_LIMIT, SESSION, Row, get_row
+from holdfast.catalog.rows import ENTITY, NO_LIMIT, SESSION, Row, get_row
 from holdfast.errors import Damaged
-from holdfast.ids import NamespaceId, TenantId
+from holdfast.ids import LAST_ID, NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
 from holdfast.model.entities import EntityRow
 

@@ -10,8 +10,8 @@ from operator import attrgetter
 
 from holdfast.catalog.counting import CountQueries, in_order
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import HEAD, LAST_ID, NO_LIMIT, SNAPSHOT, TASK, get_row
-from holdfast.ids import NamespaceId, TenantId
+from holdfast.catalog.rows import HEAD, NO_LIMIT, SNAPSHOT, TASK, get_row
+from holdfast.ids import LAST_ID, NamespaceId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import Head, Size, SnapshotInfo
 from holdfast.model.overviews import Glance, Range, RollbackCount, RollbackLevel, StorageRow

@@ -64,9 +64,6 @@ def sum_of(values: Sequence[object]) -> int:
 NO_LIMIT: Final = 2**62
 """Above any number and instant, and more rows than any table has: 'all of them' in a query."""
 
-LAST_ID: Final = "\U0010ffff"
-"""Sorts behind every id."""
-
 
 def get_row(row: Row | None, what: str) -> Row:
     """Returns a row that has to be there; raises `Damaged` if it is not."""

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from holdfast.catalog.absence import AbsenceQueries
 from holdfast.catalog.counting import all_of, text_bytes
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import LAST_ID, NO_LIMIT, SCHEDULE, TASK, Row, Sorted, sum_of
+from holdfast.catalog.rows import NO_LIMIT, SCHEDULE, TASK, Row, Sorted, sum_of
 from holdfast.errors import Damaged, RowDamaged
-from holdfast.ids import NamespaceId, TenantId
+from holdfast.ids import LAST_ID, NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
 from holdfast.model.basics import Plane
 from holdfast.model.tasks import DueSchedule, Schedule, TaskChange, TaskRun, TaskStatus
