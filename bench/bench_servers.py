@@ -18,9 +18,8 @@ from bench_http import Ask, cases
 from http_load import Asked, run_load
 
 from holdfast.testing.postgres import PostgresServer
-from holdfast.testing.processes import cpu_s
 from holdfast.testing.proxies import Proxy
-from holdfast.testing.servers import API_KEY, Server, running_server
+from holdfast.testing.servers import API_KEY, Server, cpu_s, running_server
 
 CONNECTIONS = 8
 SECONDS = 4.0

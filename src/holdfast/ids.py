@@ -27,6 +27,8 @@ Randomness = Callable[[int], bytes]
 """Returns that many random bytes: `os.urandom`, or a seeded source in tests."""
 
 OBJECT_ID_BYTES: Final = 32
+LAST_ID: Final = "\U0010ffff"
+"""Sorts behind every id."""
 _SNAPSHOT: Final = re.compile("snap-[a-z2-7]{16}")
 _MADE: Final = re.compile("[a-z]{2,5}[-_](?:[a-z2-7]{12}|[a-z2-7]{16})")
 _TRACE_TAIL: Final = 14

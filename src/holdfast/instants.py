@@ -9,7 +9,7 @@ from typing import Final
 
 from holdfast.errors import Damaged, InvalidValue, shorten
 
-_START: Final = datetime(1970, 1, 1, tzinfo=UTC)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 LAST_US: Final = 253_402_300_799_999_999
 """The end of the year 9999."""
@@ -17,7 +17,7 @@ LAST_US: Final = 253_402_300_799_999_999
 
 def to_us(instant: datetime) -> int:
     """Returns whole microseconds since 1970 for an aware instant."""
-    return (instant - _START) // _MICROSECOND
+    return (instant - EPOCH) // _MICROSECOND
 
 
 def from_us(microseconds: int) -> datetime:
@@ -26,7 +26,7 @@ def from_us(microseconds: int) -> datetime:
     Only instants are stored: a number that no calendar has was never written.
     """
     try:
-        return _START + microseconds * _MICROSECOND
+        return EPOCH + microseconds * _MICROSECOND
     except OverflowError as exc:
         message = f"an instant lies outside of the calendar: {microseconds}"
         raise Damaged(message) from exc

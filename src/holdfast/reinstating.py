@@ -30,6 +30,7 @@ from holdfast.errors import (
     InvalidValue,
     PathExists,
 )
+from holdfast.errors.system import translated
 from holdfast.model.erasures import Certificate, Erased
 from holdfast.model.upkeep import Reinstated
 from holdfast.progress import Progress, no_progress
@@ -169,7 +170,7 @@ def _put_packs(source: Backup, place: Path | str, progress: Progress) -> None:
 
 
 def _read_certificate(path: Path) -> Certificate:
-    with files.translated(path):
+    with translated(path):
         data = path.read_bytes()
     try:
         return msgspec.json.decode(data, type=Certificate)
@@ -265,7 +266,7 @@ def _prepared(place: Path) -> Generator[tuple[Path, Callable[[], None]]]:
     """
     place = place.absolute()
     beside = place.with_name(f".{place.name}.{os.urandom(4).hex()}.reinstating")
-    with files.translated(beside):
+    with translated(beside):
         beside.parent.mkdir(parents=True, exist_ok=True)
         beside.mkdir(mode=0o700)
 
@@ -273,7 +274,7 @@ def _prepared(place: Path) -> Generator[tuple[Path, Callable[[], None]]]:
         on_failure.callback(shutil.rmtree, beside, ignore_errors=True)
 
         def publish() -> None:
-            with files.translated(place):
+            with translated(place):
                 # Over an empty directory, or nothing: anything else makes it fail.
                 beside.rename(place)
                 on_failure.callback(shutil.rmtree, place, ignore_errors=True)
@@ -284,7 +285,7 @@ def _prepared(place: Path) -> Generator[tuple[Path, Callable[[], None]]]:
 
 
 def _check_empty(place: Path) -> None:
-    with files.translated(place):
+    with translated(place):
         if place.is_dir() and not any(place.iterdir()):
             return
         if os.path.lexists(place):

@@ -59,7 +59,7 @@ def namespace_start(namespace: str) -> bytes:
         raise _refusal(exc) from exc
 
 
-def span_of(start: bytes, prefix: str | None) -> tuple[bytes, bytes]:
+def range_of(start: bytes, prefix: str | None) -> tuple[bytes, bytes]:
     """Returns from where to where the map keys are of the namespace that begins with `start`.
 
     With a prefix, those whose keys begin with it.

@@ -21,7 +21,7 @@ import pytest
 
 import holdfast
 from holdfast import Holdfast, HoldfastError, Limits, Namespace, Policy, errors
-from holdfast.engine.core.paths import MAX_NAME_BYTES, MAX_PATH_BYTES
+from holdfast.engine.core.paths import MAX_NAME_BYTES
 from holdfast.errors import (
     Conflict,
     InvalidName,
@@ -44,6 +44,7 @@ from holdfast.errors import (
     Unavailable,
     Unencodable,
 )
+from holdfast.model.files import MAX_PATH_BYTES
 from holdfast.store.codec import DEEPEST
 from holdfast.testing.postgres import PostgresServer
 

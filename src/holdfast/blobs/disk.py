@@ -23,7 +23,7 @@ import errno
 import os
 import time
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -32,11 +32,9 @@ from holdfast.blobs.port import MARK, check_name, is_blob_name, length_of_range,
 from holdfast.errors import (
     PackDamaged,
     PackMissing,
-    StorageFull,
-    StorageReadOnly,
     Unavailable,
 )
-from holdfast.errors.system import NO_ROOM
+from holdfast.errors.system import translated
 
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -69,7 +67,7 @@ class DiskBlobStore:
         # Shards whose own name is known to be durable.
         self._durable_shards: set[str] = set()
         self._whole: dict[str, _Whole] = {}
-        with _translated("the blob directory"):
+        with translated("the blob directory"):
             _make_directory(self._root)
             # Also when it was there: another process may have made it a moment ago and not
             # yet synced it. A parent that we may not read is the operator's own making.
@@ -81,7 +79,7 @@ class DiskBlobStore:
         check_name(name)
         shard = self._shard(name)
         temporary = f"{shard}/{name}.{os.urandom(8).hex()}.tmp"
-        with _translated(f"blob {name}"):
+        with translated(f"blob {name}"):
             self._make_shard(shard)
             path = f"{shard}/{name}.pack"
             # A link that somebody has left there is replaced, and not followed.
@@ -101,7 +99,7 @@ class DiskBlobStore:
     def get(self, name: str, /, *, start: int = 0, length: int | None = None) -> bytes:
         """Returns exactly the range that was asked for, or raises."""
         path = self._path(name)
-        with _translated(f"blob {name}"):
+        with translated(f"blob {name}"):
             try:
                 descriptor = os.open(path, _READ)
             except FileNotFoundError:
@@ -119,7 +117,7 @@ class DiskBlobStore:
     def size(self, name: str, /) -> int:
         """Returns the number of bytes."""
         path = self._path(name)
-        with _translated(f"blob {name}"):
+        with translated(f"blob {name}"):
             try:
                 return os.stat(path, follow_symlinks=False).st_size
             except FileNotFoundError:
@@ -134,7 +132,7 @@ class DiskBlobStore:
         """
         usable = [name for name in expected if is_blob_name(name)]
         short = dict.fromkeys(expected.keys() - {*usable}, 0)
-        with _translated("the blob directory"):
+        with translated("the blob directory"):
             for shard, names in groupby(sorted(usable, key=self._shard), key=self._shard):
                 short |= self._short_in(shard, {name: expected[name] for name in names})
         for name in short:
@@ -168,7 +166,7 @@ class DiskBlobStore:
         if not is_blob_name(name):
             return
         path = self._path(name)
-        with _translated(f"blob {name}"):
+        with translated(f"blob {name}"):
             _unlink(path)
             # In a shard are a few dozen files: 1,024 shards share packs of 32 MB each.
             for entry in _entries(self._shard(name)):
@@ -178,22 +176,22 @@ class DiskBlobStore:
     def iter_names(self) -> Iterator[tuple[str, int]]:
         """Yields every name once, with the bytes of all its files."""
         # A root that is gone is an error, not an empty store: somebody would believe it.
-        with _translated("the blob directory"), os.scandir(self._root) as entries:
+        with translated("the blob directory"), os.scandir(self._root) as entries:
             shards = list(entries)
         for shard in shards:
-            with _translated("the blob directory"):
+            with translated("the blob directory"):
                 sizes = _sizes_in(shard)
             yield from sizes.items()
 
     def free_bytes(self) -> int | None:
         """Returns the room that the file system has left for this user."""
-        with _translated("the blob directory"):
+        with translated("the blob directory"):
             state = os.statvfs(self._root)
         return state.f_bavail * state.f_frsize
 
     def find_mark(self) -> bytes | None:
         """Returns what is in the file, or None without one."""
-        with _translated("the blob directory"):
+        with translated("the blob directory"):
             try:
                 descriptor = os.open(f"{self._root}/{MARK}", _READ)
             except FileNotFoundError:
@@ -207,7 +205,7 @@ class DiskBlobStore:
         """Makes the file, unless it is there."""
         path = f"{self._root}/{MARK}"
         temporary = f"{path}.{os.urandom(8).hex()}.tmp"
-        with _translated("the blob directory"):
+        with translated("the blob directory"):
             _write_synced(temporary, data)
             try:
                 # Not renamed: of two that do this at once, the second finds the first's.
@@ -251,20 +249,6 @@ class DiskBlobStore:
         if os.path.isdir(self._root):
             return PackMissing(name)
         return Unavailable(f"blob {name}: the blob directory {self._root} is not there")
-
-
-@contextlib.contextmanager
-def _translated(what: str) -> Generator[None, None, None]:
-    """Turns the operating system's errors into ours."""
-    try:
-        yield
-    except OSError as exc:
-        message = f"{what}: {exc.strerror or exc}"
-        if exc.errno in NO_ROOM:
-            raise StorageFull(message) from exc
-        if exc.errno == errno.EROFS:
-            raise StorageReadOnly(message) from exc
-        raise Unavailable(message) from exc
 
 
 def _write_synced(path: str, data: bytes) -> None:

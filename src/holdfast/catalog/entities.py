@@ -13,15 +13,11 @@ from typing import Final
 from holdfast.catalog.absence import AbsenceQueries
 from holdfast.catalog.counting import MOST_COUNTED, all_of, text_bytes
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import ENTITY, SESSION, Row, get_row
+from holdfast.catalog.rows import ENTITY, NO_LIMIT, SESSION, Row, get_row
 from holdfast.errors import Damaged
-from holdfast.ids import NamespaceId, TenantId
+from holdfast.ids import LAST_ID, NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
 from holdfast.model.entities import EntityRow
-
-_LATEST: Final = 2**62
-_LAST_ID: Final = "\U0010ffff"
-"""Sorts behind every id."""
 
 _ALL: Final = 0
 """No namespace has this number."""
@@ -65,7 +61,7 @@ class EntityQueries(AbsenceQueries):
     ) -> list[EntityRow]:
         """Returns entities, newest first, below `before`; raises `Damaged` if one is missing."""
         compare = self.comparing(namespace_id, "entities")
-        instant, row_id = (_LATEST, _LAST_ID) if before is None else (to_us(before[0]), before[1])
+        instant, row_id = (NO_LIMIT, LAST_ID) if before is None else (to_us(before[0]), before[1])
         where: dict[str, object] = {"namespace_id": namespace_id, "now": to_us(now), "most": most}
         where |= {"entity_type": entity_type or "", "before_at": instant, "before_id": row_id}
         if session_id is None:

@@ -1,7 +1,8 @@
 """The part of a transaction that is about traces which retention lets go of.
 
-What goes of a chain goes from its first row on, in spans that follow on each other: of each there
-is a row that says from which number to which, with what hash it ended, and which of its rows stay.
+What goes of a chain goes from its first row on, in sections that follow on each other: of each
+there is a row that says from which number to which, with what hash it ended, and which of its rows
+stay.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,7 @@ from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import TRACE
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model.traces import Span, TraceRow
+from holdfast.model.traces import Section, TraceRow
 
 
 class OldChain(NamedTuple):
@@ -27,46 +28,46 @@ class OldChain(NamedTuple):
 
 
 class ForgettingQueries:
-    """Rows of spans, and what of the journal is still needed."""
+    """Rows of sections, and what of the journal is still needed."""
 
     __slots__ = ()
 
     _db: Driver
 
-    def list_spans(self, tenant_id: TenantId, stream: int) -> list[Span]:
+    def list_sections(self, tenant_id: TenantId, stream: int) -> list[Section]:
         """Returns what was let go of a chain, from its beginning on."""
-        found = self._db.all("list_spans", tenant_id=tenant_id, stream=stream)
-        return [_to_span(row) for row in found]
+        found = self._db.all("list_sections", tenant_id=tenant_id, stream=stream)
+        return [_to_section(row) for row in found]
 
-    def find_last_span(self, tenant_id: TenantId, stream: int) -> Span | None:
+    def find_last_section(self, tenant_id: TenantId, stream: int) -> Section | None:
         """Returns the newest part of a chain that was let go of; None if all of it is there."""
-        row = self._db.one("last_span", tenant_id=tenant_id, stream=stream)
-        return None if row is None else _to_span(row)
+        row = self._db.one("last_section", tenant_id=tenant_id, stream=stream)
+        return None if row is None else _to_section(row)
 
-    def all_spans(self, tenant_id: TenantId) -> dict[int, list[Span]]:
+    def all_sections(self, tenant_id: TenantId) -> dict[int, list[Section]]:
         """Returns what was let go of all chains of a tenant, by their streams."""
-        found = dict[int, list[Span]]()
-        for stream, *row in self._db.all("all_spans", tenant_id=tenant_id):
-            found.setdefault(stream, []).append(_to_span(row))
+        found = dict[int, list[Section]]()
+        for stream, *row in self._db.all("all_sections", tenant_id=tenant_id):
+            found.setdefault(stream, []).append(_to_section(row))
         return found
 
-    def set_span(self, tenant_id: TenantId, stream: int, span: Span) -> None:
+    def set_section(self, tenant_id: TenantId, stream: int, section: Section) -> None:
         """Notes what was let go of a chain, in the place of what was noted from there on."""
         self._db.say(
-            "set_span",
+            "set_section",
             tenant_id=tenant_id,
             stream=stream,
-            first=span.first,
-            last=span.last,
-            hash=span.hash,
-            at_us=span.at_us,
-            kept=span.kept,
-            digest=span.digest,
+            first=section.first,
+            last=section.last,
+            hash=section.hash,
+            at_us=section.at_us,
+            kept=section.kept,
+            digest=section.digest,
         )
 
-    def drop_span(self, tenant_id: TenantId, stream: int, span: Span) -> None:
-        """Deletes what is noted of a span."""
-        self._db.say("drop_span", tenant_id=tenant_id, stream=stream, first=span.first)
+    def drop_section(self, tenant_id: TenantId, stream: int, section: Section) -> None:
+        """Deletes what is noted of a section."""
+        self._db.say("drop_section", tenant_id=tenant_id, stream=stream, first=section.first)
 
     def drop_traces(self, tenant_id: TenantId, stream: int, runs: Iterable[tuple[int, int]]) -> int:
         """Deletes the rows from one number to another, of each run; returns how many there were."""
@@ -120,10 +121,10 @@ class ForgettingQueries:
         return None if row is None else (row[0], row[1])
 
 
-def _to_span(row: Sequence[Any]) -> Span:
+def _to_section(row: Sequence[Any]) -> Section:
     first, last, digest, at_us, kept, of_kept = row
     numbers, digests = (first, last, at_us, kept), (digest, of_kept)
     is_one = all(isinstance(each, int) for each in numbers)
     if not is_one or not all(isinstance(each, bytes) for each in digests):
         raise Damaged("what retention has let go of traces cannot be read")
-    return Span(first, last, digest, at_us, kept, of_kept)
+    return Section(first, last, digest, at_us, kept, of_kept)

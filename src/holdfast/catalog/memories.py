@@ -14,23 +14,20 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import pairwise
 from operator import attrgetter
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from holdfast.catalog.absence import AbsenceQueries
 from holdfast.catalog.counting import all_of
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import MEMORY, Row, get_row
+from holdfast.catalog.rows import MEMORY, NO_LIMIT, Row, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.memories import MemoryFilter, MemoryPlace, MemoryRow, Time
 
 T = TypeVar("T")
-
-_LATEST: Final = 2**62
-"""Above any instant."""
 
 
 class MemoryQueries(AbsenceQueries):
@@ -163,7 +160,7 @@ class MemoryQueries(AbsenceQueries):
             found = self._db.all(
                 "list_memories",
                 namespace_id=namespace_id,
-                before_at=_LATEST if before is None else to_us(before.created_at),
+                before_at=NO_LIMIT if before is None else to_us(before.created_at),
                 most=asked,
                 searchable=int(chosen.is_searchable),
                 **_from_filter(chosen),

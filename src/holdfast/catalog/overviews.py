@@ -7,20 +7,16 @@ there are, as many statements are made.
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Final
 
 from holdfast.catalog.counting import CountQueries, in_order
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import HEAD, NO_LIMIT, SNAPSHOT, TASK, get_row
-from holdfast.ids import NamespaceId, TenantId
+from holdfast.ids import LAST_ID, NamespaceId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import Head, Size, SnapshotInfo
 from holdfast.model.overviews import Glance, Range, RollbackCount, RollbackLevel, StorageRow
 from holdfast.model.tasks import TaskRun
 from holdfast.model.traces import OWN, Level
-
-_LAST_ID: Final = "\U0010ffff"
-"""Sorts behind every id."""
 
 
 class OverviewQueries(CountQueries):
@@ -69,7 +65,7 @@ class OverviewQueries(CountQueries):
         self, tenant_id: TenantId, *, before: tuple[int, str] | None, most: int
     ) -> list[tuple[str, TaskRun]]:
         """Returns tasks of all namespaces that run, newest first, with what these are called."""
-        instant, task_id = before or (NO_LIMIT, _LAST_ID)
+        instant, task_id = before or (NO_LIMIT, LAST_ID)
         found = self._db.all(
             "running_tasks",
             tenant_id=tenant_id,

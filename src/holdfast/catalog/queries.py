@@ -11,14 +11,10 @@ turns, one is enough.
 
 import re
 from functools import cache
-from pathlib import Path
 from typing import Final
 
 from holdfast.catalog.rows import RECORDS
-from holdfast.catalog.tables import load_tables
-
-_SQL: Final = Path(__file__).with_name("sql")
-"""Beside this file; `importlib.resources` would find it too, and takes 20 ms to load."""
+from holdfast.catalog.tables import COMMENT, SQL, load_tables
 
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")
@@ -35,14 +31,13 @@ _WORDS: Final = {
 }
 """What each database has a word of its own for."""
 _MADE: Final = re.compile(r"CREATE TABLE (\w+)")
-_COMMENT: Final = re.compile(r"--[^\n]*")
 
 
 @cache
 def load_queries(dialect: str) -> dict[str, str]:
     """Returns every query by its name, in the dialect's own parameter style."""
     queries = dict[str, str]()
-    for path in (*_SQL.glob("*.sql"), *(_SQL / dialect).glob("*.sql")):
+    for path in (*SQL.glob("*.sql"), *(SQL / dialect).glob("*.sql")):
         text = path.read_text("utf-8")
         for word, meaning in _WORDS[dialect].items():
             text = text.replace(word, meaning)
@@ -76,7 +71,7 @@ def _table() -> re.Pattern[str]:
 def _parse(text: str) -> dict[str, str]:
     parts = _NAME.split(text)[1:]
     pairs = zip(parts[::2], parts[1::2], strict=True)
-    return {name: _COLUMNS.sub(_name_all, _COMMENT.sub("", body)).strip() for name, body in pairs}
+    return {name: _COLUMNS.sub(_name_all, COMMENT.sub("", body)).strip() for name, body in pairs}
 
 
 def _name_all(found: re.Match[str]) -> str:

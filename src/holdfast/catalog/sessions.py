@@ -21,6 +21,7 @@ from holdfast.catalog.rows import (
     HEAD,
     HEARD,
     MADE,
+    NO_LIMIT,
     SAID,
     SESSION,
     TOLD,
@@ -45,9 +46,6 @@ from holdfast.model.sessions import (
     VersionRow,
 )
 from holdfast.model.traces import TraceEnd, TraceRow
-
-_LATEST = 2**62
-"""Above any number of a version, turn or microsecond."""
 
 _QUOTA = HEAD.width
 _HEARD = _QUOTA + 1
@@ -206,7 +204,7 @@ class SessionQueries(AbsenceQueries):
         # Locked first: what is asked next is answered as of then.
         self._db.lock("lock_live_head", tenant_id=tenant_id, name=name)
         asked: dict[str, object] = {"tenant_id": tenant_id, "name": name, "id": session_id}
-        if wanted is None or abs(wanted) > _LATEST:
+        if wanted is None or abs(wanted) > NO_LIMIT:
             query = "open_session"
         else:
             query, asked["wanted"] = "open_session_at", wanted
@@ -252,9 +250,9 @@ class SessionQueries(AbsenceQueries):
         found = self._db.all(
             "list_sessions",
             namespace_id=namespace_id,
-            before_us=_LATEST if before is None else before[0],
+            before_us=NO_LIMIT if before is None else before[0],
             before_id="" if before is None else before[1],
-            after_us=-_LATEST if after is None else to_us(after),
+            after_us=-NO_LIMIT if after is None else to_us(after),
             agent_id=agent_id,
             user_id=user_id,
             most=most,
@@ -314,7 +312,7 @@ class SessionQueries(AbsenceQueries):
             namespace_id=namespace_id,
             session_id=session_id,
             after=after,
-            before=_LATEST if before is None else before,
+            before=NO_LIMIT if before is None else before,
             most=most,
         )
         return [VERSION.read(row, namespace_id, session_id) for row in found]

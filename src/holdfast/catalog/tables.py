@@ -252,7 +252,7 @@ def _place_of(data: bytes) -> int:
         return OWN
 
 
-_SQL: Final = Path(__file__).with_name("sql")
+SQL: Final = Path(__file__).with_name("sql")
 """Beside this file; `importlib.resources` would find it too, and takes 20 ms to load."""
 
 OLDEST_FORMAT: Final = 15
@@ -262,7 +262,7 @@ _OLDEST_NAME: Final = "0015_writers"
 
 _THEN: Final = {30: seal_all, 36: part_histories}
 
-_COMMENT: Final = re.compile(r"--[^\n]*")
+COMMENT: Final = re.compile(r"--[^\n]*")
 _BESIDE: Final = re.compile(r"_beside_([0-9]{4})$")
 _MAKE: Final = re.compile(r"MAKE (\w+)")
 _MADE: Final = re.compile(r"CREATE (?:UNIQUE )?(?:TABLE|VIEW|INDEX) (\w+)(?:\s+ON (\w+))?")
@@ -296,7 +296,7 @@ class Migration(msgspec.Struct, frozen=True):
 @cache
 def load_migrations(dialect: str) -> tuple[Migration, ...]:
     """Returns the steps from the oldest format, in order; the first leads to `schema.sql`."""
-    names = sorted(path.stem for path in (_SQL / "migrations").glob("????_*.sql"))
+    names = sorted(path.stem for path in (SQL / "migrations").glob("????_*.sql"))
     return tuple(
         Migration(
             number=int(name[:4]),
@@ -393,7 +393,7 @@ def check_format(what: str, *, found: int) -> None:
 
 def split_statements(text: str) -> tuple[str, ...]:
     """Returns the statements of a script; none of ours has a semicolon inside."""
-    plain = _COMMENT.sub("", text)
+    plain = COMMENT.sub("", text)
     return tuple(part.strip() for part in plain.split(";") if part.strip())
 
 
@@ -424,13 +424,13 @@ def apply(migrations: Sequence[Migration], run: Run, *, step: Step) -> None:
 
 def _read(path: str, dialect: str) -> tuple[str, ...]:
     """Returns the statements of a file that is for both databases."""
-    text = (_SQL / path).read_text("utf-8")
+    text = (SQL / path).read_text("utf-8")
     return tuple(_translate(statement, dialect) for statement in split_statements(text))
 
 
 def _read_own(path: str) -> tuple[str, ...]:
     """Returns the statements of a file that one database needs; none if there is no such file."""
-    file = _SQL / path
+    file = SQL / path
     return split_statements(file.read_text("utf-8")) if file.exists() else ()
 
 

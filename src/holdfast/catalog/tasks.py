@@ -8,23 +8,18 @@ import json
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from operator import attrgetter
-from typing import Final
 
 from msgspec.structs import replace
 
 from holdfast.catalog.absence import AbsenceQueries
 from holdfast.catalog.counting import all_of, text_bytes
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import SCHEDULE, TASK, Row, Sorted, sum_of
+from holdfast.catalog.rows import NO_LIMIT, SCHEDULE, TASK, Row, Sorted, sum_of
 from holdfast.errors import Damaged, RowDamaged
-from holdfast.ids import NamespaceId, TenantId
+from holdfast.ids import LAST_ID, NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
 from holdfast.model.basics import Plane
 from holdfast.model.tasks import DueSchedule, Schedule, TaskChange, TaskRun, TaskStatus
-
-_LATEST: Final = 2**62
-_LAST_ID: Final = "\U0010ffff"
-"""Sorts behind every id."""
 
 
 class TaskQueries(AbsenceQueries):
@@ -66,7 +61,7 @@ class TaskQueries(AbsenceQueries):
     ) -> Sequence[TaskRun]:
         """Returns tasks, newest first; raises `Damaged` if one is missing."""
         compare = self.comparing(namespace_id, "tasks")
-        instant, task_id = (_LATEST, _LAST_ID) if before is None else (to_us(before[0]), before[1])
+        instant, task_id = (NO_LIMIT, LAST_ID) if before is None else (to_us(before[0]), before[1])
         rows = self._db.all(
             "list_tasks",
             namespace_id=namespace_id,

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
-from holdfast.engine.core.limits import check_limit, check_room
+from holdfast.engine.core.limits import check_limit
 from holdfast.engine.journal.chain import append
 from holdfast.engine.memory import recall
 from holdfast.engine.memory.fields import (
@@ -189,15 +189,8 @@ class Memories(Part):
         return None if embedder is None else embedder.embed(content)
 
     def _check_room(self, transaction: Transaction, needed_bytes: int) -> None:
-        context = self._handle.context
         if needed_bytes > 0:
-            check_room(
-                transaction,
-                self._handle.tenant_id,
-                needed_bytes=needed_bytes,
-                limits=context.limits,
-                places=(context.catalog,),
-            )
+            self._handle.context.check_room(transaction, self._handle.tenant_id, needed_bytes)
 
     def _note(
         self,

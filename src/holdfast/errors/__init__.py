@@ -184,11 +184,6 @@ from holdfast.errors.invalid import (
     Unreachable,
     UnsafeArchive,
 )
-from holdfast.errors.limits import (
-    QuotaExceeded,
-    StorageFull,
-    TooLarge,
-)
 from holdfast.errors.missing import (
     EntityNotFound,
     KeyNotFound,
@@ -209,11 +204,14 @@ from holdfast.errors.missing import (
     VersionNotFound,
     WebhookNotFound,
 )
-from holdfast.errors.unavailable import (
+from holdfast.errors.system import (
     CatalogReplaced,
+    QuotaExceeded,
     SandboxUnavailable,
     StorageDenied,
+    StorageFull,
     StorageReadOnly,
+    TooLarge,
 )
 
 __all__ = [

@@ -5,9 +5,9 @@ Both doors are synchronous and safe to use from many threads, so one code serves
 
 import asyncio
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
-from holdfast import Client, Namespace, Workspace
+from holdfast import AsyncClient, Client, Namespace, Workspace
 from holdfast.errors import InvalidValue
 from holdfast.integrations.carrying import carry_through
 
@@ -16,6 +16,9 @@ Agent = Namespace | Client
 
 Place = Agent | Workspace
 """The same, or a directory that is attached to one."""
+
+AnyAgent = Agent | AsyncClient
+"""An agent's world, or a client whose methods are awaited."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -36,3 +39,10 @@ def within(place: Place) -> Agent:
 async def aside(call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
     """Returns what a call returns that takes its time, made in a thread."""
     return await carry_through(asyncio.to_thread(call, *args, **kwargs))
+
+
+async def ask(agent: AnyAgent, method: Callable[..., Any], *args: Any, **named: Any) -> Any:
+    """Calls a method of a namespace; one that waits does so in a thread."""
+    if isinstance(agent, AsyncClient):
+        return await method(*args, **named)
+    return await asyncio.to_thread(method, *args, **named)

@@ -14,7 +14,7 @@ from holdfast.engine.core.coverage import Coverage, Omission
 from holdfast.escaping import escaped, escaped_lines
 from holdfast.mcp.subjects import Situation
 from holdfast.model.basics import Plane, SnapshotInfo
-from holdfast.model.changes import Change, Changes, Restored
+from holdfast.model.changes import SIGNS, Change, Changes, Restored
 from holdfast.model.files import FileInfo
 
 LISTED: Final = 100
@@ -27,7 +27,6 @@ LONGEST_NAME: Final = 300
 LONGEST_ANSWER: Final = 60_000
 """Characters of one block, whatever it holds: some 15,000 tokens."""
 
-MARKS: Final = {"added": "+", "removed": "-", "changed": "~"}
 EXECUTABLE_NOTE: Final = (
     "! marks executable configuration: other programs run what stands there. A person should look."
 )
@@ -188,7 +187,7 @@ def _quoted(text: str) -> str:
 
 
 def _change_line(change: Change) -> str:
-    mark = MARKS.get(change.change, "?") + ("!" if change.is_executable_config else " ")
+    mark = SIGNS.get(change.change, "?") + ("!" if change.is_executable_config else " ")
     name = safe(change.name)
     if change.plane is not Plane.FILES:
         name = f"{change.plane.value}: {name}"

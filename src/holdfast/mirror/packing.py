@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from holdfast.errors import InvalidValue, shorten
-from holdfast.errors.system import from_system
+from holdfast.errors.system import translated
 from holdfast.progress import Progress
 from holdfast.sdk.content import local_error
 from holdfast.wiring import open_vault
@@ -22,11 +22,9 @@ def packed(folder: Path, *, progress: Progress) -> Generator[BinaryIO]:
     error, what was in motion says so, and names of one file stay together.
     """
     with ExitStack() as stack:
-        try:
+        with translated("a folder could not be packed"):
             named = stack.enter_context(tempfile.NamedTemporaryFile(prefix="holdfast-packed-"))
             place = tempfile.TemporaryDirectory(prefix="holdfast-packing-")
-        except OSError as exc:
-            raise from_system(exc, "a folder could not be packed") from exc
         file = cast("BinaryIO", named)
         with place as vault_folder, open_vault(vault_folder) as vault:
             agent = vault.namespace("packed")

@@ -49,7 +49,7 @@ class Change:
     """The size after, None if it is not there."""
 
     def __repr__(self) -> str:
-        return brief(type(self).__name__, _SIGNS.get(self.change, "?"), self.plane.value, self.name)
+        return brief(type(self).__name__, SIGNS.get(self.change, "?"), self.plane.value, self.name)
 
     @classmethod
     def wire_shape(cls) -> Shape:
@@ -125,7 +125,8 @@ class ChangeOnWire(msgspec.Struct, kw_only=True):
 WORDS: Final = ("added", "removed", "changed")
 """What can have happened to an entry."""
 
-_SIGNS: Final = {"added": "+", "removed": "-", "changed": "~"}
+SIGNS: Final = {"added": "+", "removed": "-", "changed": "~"}
+"""What stands before the name of one, for people."""
 _NAMED: Final = 3
 """Names that are shown of changes at a prompt."""
 
@@ -153,7 +154,7 @@ class Changes(msgspec.Struct, frozen=True):
         return len(self.items)
 
     def __repr__(self) -> str:
-        named = [f"{_SIGNS.get(each.change, '?')} {each.name}" for each in self.items[:_NAMED]]
+        named = [f"{SIGNS.get(each.change, '?')} {each.name}" for each in self.items[:_NAMED]]
         if len(self.items) > _NAMED or self.truncated:
             named.append("…")
         return brief(type(self).__name__, self.summary(), f"({', '.join(named)})" if named else "")
@@ -325,7 +326,7 @@ class TextsPage(msgspec.Struct, frozen=True, kw_only=True):
 
 def _as_table(changes: Changes) -> str:
     rows = (
-        (_SIGNS.get(each.change, "?"), each.plane.value, each.name, each.old_bytes, each.new_bytes)
+        (SIGNS.get(each.change, "?"), each.plane.value, each.name, each.old_bytes, each.new_bytes)
         for each in changes.items[:MOST_ROWS]
     )
     titles = ("", "plane", "name", "bytes before", "bytes now")

@@ -14,6 +14,11 @@ from holdfast.model.marks import HERE, UNSAID
 from holdfast.model.names import FileName, LinkTarget
 
 USUAL_DIRECTORY_MODE: Final = 0o755
+PERMISSIONS: Final = 0o1777
+"""What of a mode is kept: set-user-id and set-group-id are neither stored nor set."""
+
+MAX_PATH_BYTES: Final = 4095
+"""PATH_MAX of Linux, less the NUL that ends a path there."""
 
 Bytes = bytes | bytearray | memoryview
 

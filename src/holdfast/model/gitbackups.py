@@ -3,16 +3,15 @@
 As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
-from datetime import UTC, datetime
-from typing import Annotated, Final
+from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
 from holdfast.ids import NamespaceId, TenantId
+from holdfast.instants import EPOCH
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.marks import HERE, Inside, Named
-
-_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class GitBackup(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,10 +45,10 @@ class GitBackup(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     asked_at: datetime | None = None
     """Since when a push is asked for that has not ended well yet."""
-    next_at: Annotated[datetime, Inside(_LONG_AGO)]
+    next_at: Annotated[datetime, Inside(EPOCH)]
     """Before which it is not tried."""
     tried_at: datetime | None = None
-    claimed_until: Annotated[datetime, Inside(_LONG_AGO)]
+    claimed_until: Annotated[datetime, Inside(EPOCH)]
     failures: int = 0
     """How often it has failed since it last went well."""
     last_error: str | None = None

@@ -4,17 +4,17 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
 import enum
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Annotated, Any, Final
 
 import msgspec
 
 from holdfast.display import line, quoted
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
+from holdfast.instants import EPOCH
 from holdfast.model.basics import Plane
 from holdfast.model.marks import HERE, Inside, Named, Shape, While
 
-_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _OBJECT: Final = Shape(
     dict[str, Any], msgspec.json.decode, lambda value: msgspec.json.encode(value).decode()
 )
@@ -101,10 +101,10 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     enabled: bool = True
     only_if_changed: bool = True
     created_at: datetime
-    next_at: Annotated[datetime, While("enabled", _LONG_AGO)]
+    next_at: Annotated[datetime, While("enabled", EPOCH)]
     """When it is looked at next; nothing looks at one that is stopped."""
     seen_sequence: Annotated[int, Inside(0)] = 0
-    seen_at: Annotated[datetime, Inside(_LONG_AGO)]
+    seen_at: Annotated[datetime, Inside(EPOCH)]
     """How many writes there had been when it was looked at, and since when."""
     last_run_at: datetime | None = None
     last_snapshot_id: SnapshotId | None = None

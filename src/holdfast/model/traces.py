@@ -123,7 +123,7 @@ class StreamEnd(msgspec.Struct, frozen=True):
     end: TraceEnd
 
 
-class Span(msgspec.Struct, frozen=True):
+class Section(msgspec.Struct, frozen=True):
     """A part of a chain that retention has let go of, but for the rows that something needs."""
 
     first: int

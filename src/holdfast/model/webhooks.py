@@ -4,16 +4,15 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 """
 
 import enum
-from datetime import UTC, datetime
-from typing import Annotated, Any, Final
+from datetime import datetime
+from typing import Annotated, Any
 
 import msgspec
 
 from holdfast.ids import TenantId
+from holdfast.instants import EPOCH
 from holdfast.model.marks import Inside, Named, While
 from holdfast.signing import standard_secret
-
-_LONG_AGO: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class DeliveryState(enum.StrEnum):
@@ -98,9 +97,9 @@ class Delivery(msgspec.Struct, frozen=True, kw_only=True):
     state: DeliveryState = DeliveryState.PENDING
     attempts: int = 0
     created_at: datetime
-    next_at: Annotated[datetime, While("is_pending", _LONG_AGO)]
+    next_at: Annotated[datetime, While("is_pending", EPOCH)]
     """When it is tried next; it is nobody else's until `claimed_until`."""
-    claimed_until: Annotated[datetime, Inside(_LONG_AGO)]
+    claimed_until: Annotated[datetime, Inside(EPOCH)]
     finished_at: datetime | None = None
     status: int | None = None
     """What the address answered last; None if it did not."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Sequence, Sized
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated, Final
 
 import msgspec
@@ -24,6 +24,9 @@ LAST_NUMBER: Final = 2**53
 
 Number = Annotated[int, msgspec.Meta(ge=0, le=LAST_NUMBER)]
 """Below which snapshot a list goes on."""
+
+Period = Annotated[timedelta, msgspec.Meta(gt=0, le=10**9)]
+"""What a request can say at all of how long; what makes sense of it, the door decides."""
 
 Paths = Annotated[
     Sequence[PathLike],

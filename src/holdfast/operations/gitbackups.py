@@ -2,14 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import KW_ONLY
-from datetime import timedelta
-from typing import Annotated, Final
-
-from msgspec import Meta
+from typing import Final
 
 from holdfast.model.basics import Plane
 from holdfast.model.gitbackups import GitBackup, GitHostKey
-from holdfast.operations.choices import Planes
+from holdfast.operations.choices import Period, Planes
 from holdfast.operations.operation import Operation, Work
 
 _PATH: Final = "/v1/git"
@@ -18,8 +15,6 @@ USUAL_FILE_BYTES: Final = 100 << 20
 
 PLANES: Final = (Plane.STORE, Plane.SESSIONS, Plane.MEMORIES)
 """What a copy can have beside files."""
-
-_Span = Annotated[timedelta, Meta(gt=0, le=10**9)]
 
 
 class ConfigureGit(Operation[GitBackup], put=_PATH):
@@ -43,7 +38,7 @@ class ConfigureGit(Operation[GitBackup], put=_PATH):
     file_bytes: int = USUAL_FILE_BYTES
     scan_secrets: bool = True
     on_tasks: bool = True
-    every: _Span | None = None
+    every: Period | None = None
     planes: Planes = ()
 
     def __repr__(self) -> str:
@@ -61,7 +56,7 @@ class UpdateGit(Operation[GitBackup], patch=_PATH):
     _: KW_ONLY
     paused: bool | None = None
     on_tasks: bool | None = None
-    every: _Span | None = None
+    every: Period | None = None
 
 
 class DeleteGit(Operation[None], delete=_PATH, status=204):

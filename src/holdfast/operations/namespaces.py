@@ -20,7 +20,7 @@ _ONE: Final = f"{_ALL}/{{name}}"
 
 _Name = Annotated[str, Header("X-Namespace")]
 
-QuotaBytes = Annotated[int, msgspec.Meta(ge=0)] | None
+QuotaBytes = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)] | None
 """How many bytes something may take; None for as many as fit."""
 
 
@@ -160,7 +160,7 @@ class SetNamespaceQuota(Operation[Quota], put=f"{_ONE}/quota", who=Who.OPERATOR)
     """Limits how many bytes a namespace may hold; None takes the limit away."""
 
     name: _Name
-    quota_bytes: Annotated[int, msgspec.Meta(le=2**63 - 1)] | None
+    quota_bytes: QuotaBytes
 
 
 class GetQuota(Operation[Quota], get=f"{WORKSPACE}/quota", who=Who.OPERATOR):
@@ -170,7 +170,7 @@ class GetQuota(Operation[Quota], get=f"{WORKSPACE}/quota", who=Who.OPERATOR):
 class SetQuota(Operation[Quota], put=f"{WORKSPACE}/quota", who=Who.OPERATOR):
     """Limits how many bytes the workspace may take; None takes the limit away."""
 
-    quota_bytes: Annotated[int, msgspec.Meta(le=2**63 - 1)] | None
+    quota_bytes: QuotaBytes
 
 
 class Forget(Arguments):

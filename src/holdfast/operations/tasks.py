@@ -1,13 +1,11 @@
 """Snapshots that nobody asks for: when an agent has finished a task, and by schedules."""
 
 from dataclasses import KW_ONLY
-from datetime import timedelta
-from typing import Annotated, Any, Final
-
-from msgspec import Meta
+from typing import Any, Final
 
 from holdfast.errors import InvalidValue, TaskNotFound
 from holdfast.model.tasks import Schedule, TaskRun
+from holdfast.operations.choices import Period
 from holdfast.operations.operation import Operation, Paged
 
 _ONE: Final = "/v1/tasks/{task_id}"
@@ -67,17 +65,13 @@ class FailTask(Operation[TaskRun], post=f"{_ONE}/fail", needs_body=False):
     rollback: bool | None = None
 
 
-_Span = Annotated[timedelta, Meta(gt=0, le=10**9)]
-"""What a request can say at all; what makes sense of it, the door decides."""
-
-
 class CreateSchedule(Operation[Schedule], post="/v1/schedules", status=201):
     """Makes a schedule of one of three kinds; the first snapshot comes in its time."""
 
     _: KW_ONLY
-    every: _Span | None = None
+    every: Period | None = None
     after_changes: int | None = None
-    when_quiet: _Span | None = None
+    when_quiet: Period | None = None
     label: str | None = None
     only_if_changed: bool = True
 

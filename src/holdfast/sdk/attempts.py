@@ -31,13 +31,11 @@ from holdfast.sdk.content import Content
 from holdfast.sdk.lines import Line
 from holdfast.sdk.patience import Patience
 from holdfast.sdk.problems import UNREADABLE, absence_of, error_of
+from holdfast.wire import MAX_NAMED_BYTES
 
 T = TypeVar("T")
 
 CHANGING: Final = frozenset({"POST", "PATCH", "PUT", "DELETE"})
-MAX_NAMED_BYTES: Final = 8 << 20
-"""Larger bodies cannot bear an Idempotency-Key: the server would have to hold them."""
-
 CONNECT_S: Final = 10.0
 """Who does not take a connection within that time is not there."""
 

@@ -18,8 +18,9 @@ from holdfast.server.asgi import Message, Receive
 from holdfast.server.counting import Counter, count_short
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Request
-from holdfast.server.room import FREE_BYTES, MAX_NAMED_BYTES, STEP_BYTES, Taken
+from holdfast.server.room import FREE_BYTES, STEP_BYTES, Taken
 from holdfast.server.threads import Work, in_thread
+from holdfast.wire import MAX_NAMED_BYTES
 
 T = TypeVar("T")
 Decoder = msgspec.json.Decoder[Any]

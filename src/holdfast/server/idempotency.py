@@ -33,9 +33,9 @@ from holdfast.server.asgi import Message, Receive
 from holdfast.server.problems import Unfit
 from holdfast.server.requests import Request
 from holdfast.server.responses import JSON, Response, Stream
-from holdfast.server.room import MAX_NAMED_BYTES
 from holdfast.server.table import Entry
 from holdfast.server.threads import in_thread
+from holdfast.wire import MAX_NAMED_BYTES
 
 T = TypeVar("T")
 Answer = Response | Stream

@@ -5,9 +5,9 @@ what every answer says.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from holdfast.server.asgi import Header, Receive, Send
 
@@ -92,16 +92,7 @@ class Stream:
         """Sends it, with more headers; gives it up when the client goes away."""
         headers = [*self.headers, *more]
         await send({"type": "http.response.start", "status": self.status, "headers": headers})
-        sending = asyncio.ensure_future(self._send_pieces(send))
-        leaving = asyncio.ensure_future(wait_until_gone(receive))
-        try:
-            await asyncio.wait({sending, leaving}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            leaving.cancel()
-            if not sending.done():
-                sending.cancel()
-        with suppress(asyncio.CancelledError):
-            await sending
+        await unless_gone(self._send_pieces(send), receive)
 
     async def _send_pieces(self, send: Send) -> None:
         pieces = self.pieces
@@ -113,6 +104,19 @@ class Stream:
             # A generator that nobody asks again would hold what it has open.
             if (close := getattr(pieces, "aclose", None)) is not None:
                 await close()
+
+
+async def unless_gone(work: Coroutine[Any, Any, object], receive: Receive) -> None:
+    """Does something to its end; gives it up when the client goes away."""
+    doing = asyncio.ensure_future(work)
+    leaving = asyncio.ensure_future(wait_until_gone(receive))
+    try:
+        await asyncio.wait({doing, leaving}, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        leaving.cancel()
+        doing.cancel()
+    with suppress(asyncio.CancelledError):
+        await doing
 
 
 async def wait_until_gone(receive: Receive) -> None:

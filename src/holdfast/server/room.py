@@ -38,9 +38,6 @@ DISK_BYTES: Final = 64 * GIB
 FREE_BYTES: Final = 64 << 10
 """A body up to here takes no room: what a connection has read ahead of it anyway."""
 
-MAX_NAMED_BYTES: Final = 8 << 20
-"""The longest body of a request under a name: it is read whole, to be compared."""
-
 ANSWER_BYTES: Final = 512 * MIB
 """What a worker has for large answers until they have been taken, and once more for those that
 wait for it, since they are there already; more where a single one may be larger."""

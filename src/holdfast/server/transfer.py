@@ -14,7 +14,7 @@ from typing import BinaryIO, Final, TypeVar
 
 from holdfast.engine.files.download import Sendable
 from holdfast.errors import TooLarge
-from holdfast.errors.system import from_system
+from holdfast.errors.system import translated
 from holdfast.server.requests import Request
 from holdfast.server.threads import Work, in_thread
 
@@ -55,13 +55,13 @@ async def exported(
 
 def _written(write: Callable[[Path], T]) -> tuple[BinaryIO, T]:
     """Returns a file, which goes with whoever holds it open; and what wrote it answers."""
-    try:
-        with tempfile.TemporaryDirectory(prefix="holdfast-export-") as folder:
-            target = Path(folder) / "export"
-            answer = write(target)
-            return target.open("rb"), answer
-    except OSError as exc:
-        raise from_system(exc, "an export could not be written") from exc
+    with (
+        translated("an export could not be written"),
+        tempfile.TemporaryDirectory(prefix="holdfast-export-") as folder,
+    ):
+        target = Path(folder) / "export"
+        answer = write(target)
+        return target.open("rb"), answer
 
 
 async def _read(file: BinaryIO) -> AsyncIterator[bytes]:

@@ -6,8 +6,8 @@ disk has left.
 """
 
 import tempfile
-from collections.abc import AsyncGenerator, Generator
-from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncGenerator
+from contextlib import ExitStack, asynccontextmanager, suppress
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, cast
 from holdfast.engine.archives.survey import BEGINNING_BYTES, announced, announced_files
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import NamespaceNotFound, QuotaExceeded
-from holdfast.errors.system import from_system
+from holdfast.errors.system import translated
 from holdfast.server.requests import Request
 from holdfast.server.room import given_up, upload_in
 from holdfast.server.threads import Work, in_thread
@@ -28,6 +28,8 @@ SPOOLED_BYTES: Final = 1 << 20
 SHRINKS: Final = 8
 """What a tenant stores is compressed and shared, and its quota counts that; an upload of more than
 so many quotas is not taken, although it might shrink to one."""
+
+_KEPT: Final = "an upload could not be kept"
 
 _in_turn = partial(in_thread, work=Work.PIECES)
 
@@ -74,13 +76,13 @@ class Upload:
         with given_up(tempfile.SpooledTemporaryFile(SPOOLED_BYTES, dir=folder)) as spooled:
             async for piece in self._pieces(SPOOLED_BYTES):
                 size += len(piece)
-                with _told():
+                with translated(_KEPT):
                     # Only beyond that size is there a disk to wait for.
                     if size > SPOOLED_BYTES:
                         await _in_turn(spooled.write, piece)
                     else:
                         spooled.write(piece)
-            with _told():
+            with translated(_KEPT):
                 spooled.seek(0)  # Which writes what was not written yet.
             yield cast("BinaryIO", spooled)
 
@@ -88,19 +90,19 @@ class Upload:
     async def written(self) -> AsyncGenerator[Path]:
         """Writes it to a file, which goes with the block."""
         with ExitStack() as stack:
-            with _told():
+            with translated(_KEPT):
                 file = stack.enter_context(upload_in(self.request.taken.room.folder))
             size, due = 0, BEGINNING_BYTES
             async for piece in self._pieces(0):
                 size += len(piece)
-                with _told():
+                with translated(_KEPT):
                     await _in_turn(file.write, piece)
                 if 0 < due < size:
                     # Seldom enough that headers are read twice at the most; there may be many.
                     due = 2 * size if self.is_plain else 0
                     work = Work.LONG if self.is_plain else Work.PIECES
                     await in_thread(self._check_beginning, file, work=work)
-            with _told():
+            with translated(_KEPT):
                 await _in_turn(file.flush)
             yield Path(file.name)
 
@@ -131,7 +133,7 @@ class Upload:
 
     def _check_beginning(self, file: BinaryIO) -> None:
         """Raises for what is no archive, or says that it is too much, before the rest has come."""
-        with _told():
+        with translated(_KEPT):
             file.flush()
         said = announced_files(file.name) if self.is_plain else announced(file.name).size
         for quota in self._of_namespace():
@@ -151,12 +153,3 @@ class Upload:
                 name, used = f"namespace {self.agent.name!r}", self.agent.size().bytes
                 return [_Quota(name, used, most, most)]
         return []
-
-
-@contextmanager
-def _told() -> Generator[None]:
-    """Turns what the operating system says about a file of ours into an error of ours."""
-    try:
-        yield
-    except OSError as exc:
-        raise from_system(exc, "an upload could not be kept") from exc

@@ -23,8 +23,6 @@ from typing import IO, Final, Protocol
 from urllib.error import URLError
 from urllib.request import Request, urlopen
 
-from holdfast.testing.processes import cpu_s
-
 ADMIN_KEY: Final = "holdfast-admin-0123456789abcdefghijklmnopqrstuvwxyz"
 API_KEY: Final = "holdfast-sk-0123456789abcdefghijklmnopqrstuvwxyz"
 
@@ -41,6 +39,7 @@ _STOPS_S: Final = 40.0
 _PAUSE_S: Final = 0.02
 _TOLD: Final = 4000
 """Characters of a log that an error repeats."""
+_TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 
 class Process(Protocol):
@@ -250,3 +249,31 @@ def running_server(
         yield server.start()
     finally:
         server.kill()
+
+
+def cpu_s(pid: int, *, children: bool = False) -> float:
+    """Returns how many seconds a process has computed, with its children also what these have.
+
+    Those that have ended count as well, once their end was noticed.
+    """
+    fields = _fields(pid)
+    if not children:
+        return sum(map(int, fields[11:13])) / _TICKS
+    return sum(map(int, fields[11:15])) / _TICKS + sum(map(cpu_s, _children(pid)))
+
+
+def _fields(pid: int) -> list[str]:
+    """Returns what stands of a process behind its name, which may hold anything."""
+    return Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
+
+
+def _children(pid: int) -> list[int]:
+    found = list[int]()
+    for each in Path("/proc").iterdir():
+        if each.name.isdigit():
+            try:
+                if int(_fields(int(each.name))[1]) == pid:
+                    found.append(int(each.name))
+            except OSError:
+                continue  # It has ended meanwhile.
+    return found

@@ -12,7 +12,7 @@ import msgspec
 from holdfast.ids import ObjectId, object_id_of
 from holdfast.model.basics import EMPTY_MAP
 from holdfast.tree.node import Node, encode_node
-from holdfast.tree.split import natural_ends, node_spans
+from holdfast.tree.split import natural_ends, node_ranges
 
 
 class Built(msgspec.Struct, frozen=True):
@@ -68,7 +68,7 @@ def pack(rows: Rows, ends: list[int], nodes: dict[ObjectId, bytes]) -> Rows:
     """
     level, keys, values, counts = rows.level, rows.keys, rows.values, rows.counts
     above = Rows(level + 1)
-    for start, stop in node_spans(keys, values, ends, level):
+    for start, stop in node_ranges(keys, values, ends, level):
         beneath = counts[start:stop]
         data = encode_node(
             Node(level, keys[start:stop], values[start:stop], beneath if level else [])

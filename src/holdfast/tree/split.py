@@ -75,7 +75,7 @@ def natural_ends(keys: Sequence[bytes], level: int) -> list[int]:
     ]
 
 
-def node_spans(
+def node_ranges(
     keys: Sequence[bytes], values: Sequence[bytes], ends: Sequence[int], level: int
 ) -> list[tuple[int, int]]:
     """Returns the (start, stop) of every node that these rows of a level form.
@@ -86,16 +86,16 @@ def node_spans(
     if not keys:
         return []
     offsets = list(accumulate(map(add, map(len, keys), map(len, values)), initial=0))
-    spans: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     start = 0
     stops = ends if ends and ends[-1] == len(keys) else [*ends, len(keys)]
     for stop in stops:
         if _fits(offsets, start, stop, level):
-            spans.append((start, stop))
+            ranges.append((start, stop))
         else:
-            spans.extend(_cut(keys, offsets, start, stop, level))
+            ranges.extend(_cut(keys, offsets, start, stop, level))
         start = stop
-    return spans
+    return ranges
 
 
 def _cut(

@@ -5,9 +5,12 @@ are those of the contracts that we keep; a field that may be missing may also be
 the same then. Nothing here has behaviour.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
+
+MAX_NAMED_BYTES: Final = 8 << 20
+"""The longest body of a request with an Idempotency-Key: a server reads it whole, to compare it."""
 
 
 class Problem(msgspec.Struct, kw_only=True, omit_defaults=True):

@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from holdfast.entries import Blob, Inline, twin_of
+from holdfast.model.files import PERMISSIONS
 from holdfast.workspace.placing import Expected
 from holdfast.workspace.pouring import has_hole, write_at
 from holdfast.workspace.statindex import Row
 from holdfast.workspace.steps import Contents, Drifted, Step, has_same_content, split_key
 
-PERMISSIONS: Final = 0o1777
 REWRITE_BYTES: Final = 64 << 10
 """Up to here a file is rewritten where it is, with one call: a new one beside it that takes its
 place costs 0.5 ms instead of 0.05, as ext4 writes out at once what replaces something."""

@@ -21,6 +21,7 @@ import os
 import re
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -109,19 +110,15 @@ class Journal:
 
     def begin(self, *, litter: str, back: str, mark: str, goal: str = "") -> None:
         """Says that the directory is about to change; durable when it returns."""
-        self._make_way(is_restore=True)
-        record = Record("applying", litter, back, mark, time.time(), boot_id(), goal)
-        self._write(json.dumps(record._asdict()), durable=True)
+        self._begin(Record("applying", litter, back, mark, 0.0, boot_id(), goal))
 
     def begin_bringing(self, *, litter: str, base: str, agreed: str, left: Sequence[bytes]) -> None:
         """Says that something is about to be brought in; durable when it returns.
 
         `left` are paths that are not touched: as many are marked as the block has room for.
         """
-        self._make_way(is_restore=False)
         marks = [mark_of(key) for key in left[:MOST_MARKED]]
-        record = Record("bringing", litter, base, "", time.time(), boot_id(), agreed, marks)
-        self._write(json.dumps(record._asdict()), durable=True)
+        self._begin(Record("bringing", litter, base, "", 0.0, boot_id(), agreed, marks))
 
     def applied(self) -> None:
         """Says that all is done."""
@@ -135,10 +132,20 @@ class Journal:
         """Forgets what was under way."""
         self._write("", durable=False)
 
-    def _make_way(self, *, is_restore: bool) -> None:
+    def _begin(self, record: Record) -> None:
+        try:
+            self._make_way(record)
+            self._write(json.dumps(record._replace(at=time.time())._asdict()), durable=True)
+        except OSError:
+            # Nothing was touched yet, whatever it says now.
+            with suppress(OSError):
+                self.clear()
+            raise
+
+    def _make_way(self, new: Record) -> None:
         """Has the kernel write all that a record of the other kind watches over, if it has not."""
-        record = self.find()
-        if record is not None and record.is_of_restore != is_restore and not is_settled(record):
+        old = self.find()
+        if old is not None and old.is_of_restore != new.is_of_restore and not is_settled(old):
             os.sync()
 
     def _write(self, text: str, *, durable: bool) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.resting import Rest, Resting
+from holdfast.workspace.statformat import nearest
 from holdfast.workspace.statindex import UNSURE, Row, StatIndex, unsure
 from holdfast.workspace.steps import Drifted, State, Step, is_file, split_key
 
@@ -15,8 +16,6 @@ _LOOK: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _MOST_KEPT: Final = 1000
 """Names that are tried for what somebody has changed, and made anew meanwhile."""
 _KEPT_BYTES: Final = 240
-_LEAST_NS: Final = -(2**63)
-_MOST_NS: Final = 2**63 - 1
 
 
 class Expected:
@@ -156,8 +155,7 @@ def _is_same_content(row: Row, state: os.stat_result) -> bool:
     """Says whether something is the file of the index, whatever its names are."""
     return (
         row.size == state.st_size
-        # Clamped, as the index has it: some file systems know years that 64 bits do not.
-        and row.mtime_ns == min(max(state.st_mtime_ns, _LEAST_NS), _MOST_NS)
+        and row.mtime_ns == nearest(state.st_mtime_ns)
         and row.ino == state.st_ino
         and row.mode == state.st_mode
     )

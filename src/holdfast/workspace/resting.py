@@ -60,9 +60,10 @@ from holdfast.workspace.library import load_function
 _COARSE_CLOCK: Final = 5
 """CLOCK_REALTIME_COARSE, which `time` has no name for."""
 
-_TICK_MARGIN_NS: Final = 50_000_000
-"""Where the clock that stamps cannot be asked: up to 10 ms behind (at 100 Hz), and more on a busy
-machine or a virtual one."""
+TICK_MARGIN_NS: Final = 50_000_000
+"""The kernel stamps a change with the time of its last tick: up to 10 ms ago (at 100 Hz), and ticks
+are late on a busy machine or a virtual one. Five times that costs nothing, as it only means listing
+again what was changed in the last twentieth of a second before it was listed."""
 
 _MASK: Final = (1 << 64) - 1
 _TMPFS: Final = 0x01021994
@@ -173,7 +174,7 @@ def floor_ns() -> int:
     """Returns a time that no change from now on is stamped before."""
     if sys.platform == "linux":
         return time.clock_gettime_ns(_COARSE_CLOCK)
-    return time.time_ns() - _TICK_MARGIN_NS
+    return time.time_ns() - TICK_MARGIN_NS
 
 
 @cache
@@ -181,7 +182,7 @@ def tick_s() -> float:
     """Returns how long it takes until a change gets another stamp."""
     if sys.platform == "linux":
         return time.clock_getres(_COARSE_CLOCK)
-    return _TICK_MARGIN_NS / 1e9
+    return TICK_MARGIN_NS / 1e9
 
 
 @cache

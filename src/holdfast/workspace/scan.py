@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from holdfast.errors import Unavailable
+from holdfast.model.files import MAX_PATH_BYTES
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.drafts import Draft, Identity, Omitted, find_lost, is_content, row_of
 from holdfast.workspace.guard import A_PACK, A_VAULT, describe_mount, is_pack, is_vault
@@ -33,7 +34,6 @@ from holdfast.workspace.steps import above, split_key
 LOOKS: Final = 5
 """Times that a folder is listed in which a name changes what it is."""
 
-MAX_PATH_BYTES: Final = 4095
 
 BY_RULES: Final = os.fsdecode(IGNORE_FILE)
 """Why something is excluded that no other reason excludes."""

@@ -266,11 +266,11 @@ def _in_range(folder: Folder) -> Folder:
     nearest takes their place and the stat is UNSURE, so whoever asks looks at the file itself.
     """
     return folder._replace(
-        mtime_ns=_nearest(folder.mtime_ns),
+        mtime_ns=nearest(folder.mtime_ns),
         ctime_ns=_sure(folder.mtime_ns, folder.ctime_ns),
         rows=tuple(
             row._replace(
-                mtime_ns=_nearest(row.mtime_ns),
+                mtime_ns=nearest(row.mtime_ns),
                 ctime_ns=_sure(row.mtime_ns, row.ctime_ns),
             )
             for row in folder.rows
@@ -278,12 +278,13 @@ def _in_range(folder: Folder) -> Folder:
     )
 
 
-def _nearest(time_ns: int) -> int:
+def nearest(time_ns: int) -> int:
+    """Returns a time as the index has it: some file systems know years that 64 bits do not."""
     return min(max(time_ns, _LEAST), _MOST)
 
 
 def _sure(mtime_ns: int, ctime_ns: int) -> int:
-    fits = _nearest(mtime_ns) == mtime_ns and _nearest(ctime_ns) == ctime_ns
+    fits = nearest(mtime_ns) == mtime_ns and nearest(ctime_ns) == ctime_ns
     return ctime_ns if fits else UNSURE
 
 

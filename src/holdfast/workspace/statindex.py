@@ -33,6 +33,7 @@ from typing import Final, NamedTuple, Self
 
 from blake3 import blake3
 
+from holdfast.workspace.resting import TICK_MARGIN_NS
 from holdfast.workspace.statcheck import CHANGED, LOST, SHUT, flag_differences
 from holdfast.workspace.statformat import (
     COUNTS,
@@ -80,16 +81,11 @@ _MOST_OPENED: Final = 64
 _MOST_ROWS_OPENED: Final = 256
 """What is kept of folders once they were decoded: 4 MB at the most."""
 
-_TICK_MARGIN_NS: Final = 50_000_000
-"""The kernel stamps a change with the time of its last tick: up to 10 ms ago (at 100 Hz), and
-ticks are late on a busy machine or a virtual one. Five times that costs nothing, as it only means
-listing again what was changed in the last twentieth of a second before it was listed."""
-
 _WHOLE_SECONDS_MARGIN_NS: Final = 2 * _SECOND
 """For file systems that keep whole seconds, or every other one (FAT)."""
 
 
-def settled(ctime_ns: int, *, read_at_ns: int, margin_ns: int = _TICK_MARGIN_NS) -> int:
+def settled(ctime_ns: int, *, read_at_ns: int, margin_ns: int = TICK_MARGIN_NS) -> int:
     """Returns the ctime if it proves that nothing changed later, or else that it is unsure.
 
     `read_at_ns` is `time.time_ns()`, taken before the `lstat` that gave the ctime, which itself

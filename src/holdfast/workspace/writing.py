@@ -25,7 +25,8 @@ from functools import partial
 from typing import Final, TypeVar
 
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, twin_of
-from holdfast.workspace.amending import PERMISSIONS, Amending
+from holdfast.model.files import PERMISSIONS
+from holdfast.workspace.amending import Amending
 from holdfast.workspace.creating import (
     BROKEN,
     LEFT,

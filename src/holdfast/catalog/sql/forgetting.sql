@@ -1,18 +1,18 @@
 -- Traces that retention lets go of.
 
--- name: list_spans
+-- name: list_sections
 SELECT first_number, last_number, hash, created_us, kept, digest FROM forgotten
 WHERE tenant_id = :tenant_id AND stream = :stream ORDER BY first_number
 
--- name: last_span
+-- name: last_section
 SELECT first_number, last_number, hash, created_us, kept, digest FROM forgotten
 WHERE tenant_id = :tenant_id AND stream = :stream ORDER BY first_number DESC LIMIT 1
 
--- name: all_spans
+-- name: all_sections
 SELECT stream, first_number, last_number, hash, created_us, kept, digest FROM forgotten
 WHERE tenant_id = :tenant_id ORDER BY stream, first_number
 
--- name: set_span
+-- name: set_section
 INSERT INTO forgotten
     (tenant_id, stream, first_number, last_number, hash, created_us, kept, digest)
 VALUES (:tenant_id, :stream, :first, :last, :hash, :at_us, :kept, :digest)
@@ -20,7 +20,7 @@ ON CONFLICT (tenant_id, stream, first_number) DO UPDATE
 SET last_number = excluded.last_number, hash = excluded.hash, created_us = excluded.created_us,
     kept = excluded.kept, digest = excluded.digest
 
--- name: drop_span
+-- name: drop_section
 DELETE FROM forgotten
 WHERE tenant_id = :tenant_id AND stream = :stream AND first_number = :first
 

@@ -19,7 +19,6 @@ from holdfast.cli.exits import DONE, NOT_FOUND, Refused, usage
 from holdfast.cli.hooks import problems, settings
 from holdfast.cli.hooks.agents import AGENTS, Agent, Moment
 from holdfast.cli.hooks.hearing import Event, hear
-from holdfast.cli.hooks.instructions import INSTRUCTIONS
 from holdfast.errors import HoldfastError
 from holdfast.escaping import escaped
 from holdfast.model.prompts import Conversation
@@ -47,6 +46,26 @@ NEXT = (
     "  holdfast undo --prompt N      take back what one of them changed",
 )
 UNNAMED = "(a prompt without words)"
+
+INSTRUCTIONS = """\
+# Going back with Holdfast
+
+This directory is watched over by Holdfast: everything in it is kept before and after what you do.
+Nothing that you undo is lost, and the person that you work for can bring it back.
+
+- `holdfast status` shows what has changed since the last snapshot.
+- `holdfast agent log` lists the prompts of this conversation with what each of them changed.
+- `holdfast undo --prompt N --dry-run` shows what taking prompt N back would change.
+- `holdfast undo --prompt N` takes back what prompt N changed, and nothing else.
+- `holdfast diff ID` and `holdfast restore ID --path FILE` look at, and bring back, one file of a
+  snapshot that `holdfast log` lists.
+
+Before you take anything back, show what would change, and ask. Where somebody has changed the same
+since, the command exits with 4, names it, and has changed nothing: `--keep-mine` leaves that alone.
+Never delete snapshots, never run `holdfast forget`, `gc`, `erase` or `detach`, and never work
+around these rules with `git checkout`, `git reset` or `rm`.
+"""
+"""What an agent has to know to go back by itself: a page for its own rules."""
 
 
 def configure(parser: ArgumentParser) -> None:

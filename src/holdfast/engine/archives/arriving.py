@@ -23,7 +23,6 @@ from holdfast.engine.archives.sessionfile import (
 )
 from holdfast.engine.archives.survey import SurveyedSession
 from holdfast.engine.archives.tarread import Member
-from holdfast.engine.core.limits import check_room
 from holdfast.engine.objects.stage import Stage
 from holdfast.engine.pending.fold import Folded
 from holdfast.engine.planes.handle import Handle
@@ -95,13 +94,8 @@ class Arriving:
     def record(self, transaction: Transaction, head: Head) -> None:
         """Writes the turns, in the transaction that moves the head."""
         handle = self._handle
-        check_room(
-            transaction,
-            handle.tenant_id,
-            needed_bytes=sum(found.bytes for _, _, found in self._turns) + self.row_bytes,
-            limits=handle.context.limits,
-            places=(handle.context.catalog,),
-        )
+        needed = sum(found.bytes for _, _, found in self._turns) + self.row_bytes
+        handle.context.check_room(transaction, handle.tenant_id, needed)
         keeping = Keeping(transaction, handle, head, handle.context.clock())
         for branch, member, found in self._turns:
             row = self._record(keeping, branch, member, found)

@@ -32,7 +32,7 @@ from holdfast.errors import Damaged, DirectoryRefused, PathExists, Unavailable
 from holdfast.ids import SnapshotId, object_id_of
 from holdfast.model.basics import Plane, Root, SnapshotInfo
 from holdfast.model.changes import Restored
-from holdfast.model.files import USUAL_DIRECTORY_MODE
+from holdfast.model.files import PERMISSIONS, USUAL_DIRECTORY_MODE
 from holdfast.operations.choices import SHOWN
 from holdfast.progress import Progress
 from holdfast.tree import iterate
@@ -40,7 +40,7 @@ from holdfast.workspace.creating import Stamp, stamp_of
 from holdfast.workspace.descent import Descent, open_target, set_mode, set_mode_unopened
 from holdfast.workspace.statindex import StatIndex
 from holdfast.workspace.steps import Drifted, Step, split_key
-from holdfast.workspace.writing import PERMISSIONS, Writer
+from holdfast.workspace.writing import Writer
 
 LITTER: Final = b".holdfast-checkout"
 

@@ -12,10 +12,10 @@ from typing import Annotated, Final
 import msgspec
 
 from holdfast.engine.core.coverage import Lacking, from_names, to_names
-from holdfast.engine.core.paths import MAX_PATH_BYTES
 from holdfast.engine.planes.handle import MAX_NAME_CHARS, check_text
 from holdfast.errors import InvalidName, UnsafeArchive, VaultTooNew
 from holdfast.model import archives
+from holdfast.model.files import MAX_PATH_BYTES
 from holdfast.operations.snapshots import MAX_LABEL_CHARS
 
 ARCHIVE_FORMAT: Final = 2

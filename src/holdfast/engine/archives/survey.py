@@ -34,12 +34,12 @@ from holdfast.engine.archives.sessionfile import (
 )
 from holdfast.engine.archives.tarread import Member, MemberKind, iter_members
 from holdfast.engine.core.limits import Limits
-from holdfast.engine.core.paths import MAX_PATH_BYTES, to_key
+from holdfast.engine.core.paths import to_key
 from holdfast.engine.core.wellformed import check_msgpack
 from holdfast.engine.files.editing import MAX_MODE
 from holdfast.errors import Invalid, TooLarge, UnsafeArchive
 from holdfast.model.basics import Size
-from holdfast.model.files import USUAL_DIRECTORY_MODE
+from holdfast.model.files import MAX_PATH_BYTES, USUAL_DIRECTORY_MODE
 from holdfast.progress import Progress, no_progress
 from holdfast.storekeys import MAX_KEY_BYTES, to_store_key
 

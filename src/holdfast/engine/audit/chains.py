@@ -37,7 +37,7 @@ from holdfast.errors import (
     shorten,
 )
 from holdfast.ids import TenantId
-from holdfast.model.traces import NO_HASH, OWN, Span, StreamEnd, TraceEnd, TraceKind, TraceRow
+from holdfast.model.traces import NO_HASH, OWN, Section, StreamEnd, TraceEnd, TraceKind, TraceRow
 from holdfast.model.upkeep import AuditProblem, AuditReport
 from holdfast.progress import Progress, no_progress
 
@@ -57,7 +57,7 @@ _TRIES: Final = 4
 T = TypeVar("T")
 
 
-class SpansMoved(Exception):
+class SectionsMoved(Exception):
     """Rows that were to be looked at were let go meanwhile."""
 
 
@@ -70,7 +70,7 @@ class Stream(msgspec.Struct, frozen=True):
     """None if nothing says where it ends."""
     newest: int = 0
     """The greatest number that one of its rows has."""
-    spans: Sequence[Span] = ()
+    sections: Sequence[Section] = ()
     """What retention has let go of it."""
 
 
@@ -88,7 +88,7 @@ def verify_audit(
 def settled(look: Callable[[], T]) -> T:
     """Looks at all chains, and again if something was let go meanwhile; raises `Busy`."""
     for _ in range(_TRIES):
-        with suppress(SpansMoved):
+        with suppress(SectionsMoved):
             return look()
     raise Busy("traces are being let go of all the time")
 
@@ -100,7 +100,7 @@ def _verify(
     own, others = read_streams(context, tenant_id)
     done, total = 0, sum(each.end.number for each in (own, *others) if each.end)
     for stream in (own, *others):
-        check.begin(stream.id, stream.namespace, stream.spans)
+        check.begin(stream.id, stream.namespace, stream.sections)
         for page in iter_pages(context, tenant_id, stream):
             for row in page:
                 check.see(row)
@@ -134,15 +134,15 @@ class Check:
         """What the tenant's chain has for a hash of what was let go of those that are gone."""
         self._claim: bytes | None = None
         """What this chain has for one of what was let go of it."""
-        self._spans, self._forgotten = list[Span](), 0
-        self._ahead = list[Span]()
+        self._sections, self._forgotten = list[Section](), 0
+        self._ahead = list[Section]()
         """Of these the ones that are still to be passed, the first last."""
         self._stays, self._passed = Stays(), 0
         """What stayed of the first of these, and up to where all of them were passed."""
 
-    def begin(self, stream: int, namespace: str | None, spans: Sequence[Span] = ()) -> None:
-        """Goes to the beginning of a chain; `spans` is what was let go of it."""
-        self._spans, self._ahead = [*spans], [*reversed(spans)]
+    def begin(self, stream: int, namespace: str | None, sections: Sequence[Section] = ()) -> None:
+        """Goes to the beginning of a chain; `sections` is what was let go of it."""
+        self._sections, self._ahead = [*sections], [*reversed(sections)]
         self._stays, self._claim, self._passed = Stays(), None, 0
         self._namespace = self._purged.get(stream, namespace)
         self._stream, self._last = stream, TraceEnd()
@@ -164,7 +164,7 @@ class Check:
     def see(self, row: TraceRow) -> None:
         """Looks at the next trace."""
         while self._ahead and row.number > self._ahead[-1].last:
-            self._pass_span()
+            self._pass_section()
         if self._ahead:
             return self._see_stayed(row)
         wanted = self._last.number + 1
@@ -196,14 +196,14 @@ class Check:
         self._compare(self._last)
         self._checked += 1
 
-    def _pass_span(self) -> None:
+    def _pass_section(self) -> None:
         """Looks at what stayed of what was let go, and goes on from its end."""
-        span, stays = self._ahead.pop(), self._stays
-        is_next = span.first == self._passed + 1 and span.last >= span.first
-        if not is_next or (stays.count, stays.digest()) != (span.kept, span.digest):
-            self.complain(span.first, f"of all up to {span.last} another part stayed")
-        self._stays, self._last, self._passed = Stays(), TraceEnd(span.last, span.hash), span.last
-        self._forgotten += span.count
+        gone, stays = self._ahead.pop(), self._stays
+        is_next = gone.first == self._passed + 1 and gone.last >= gone.first
+        if not is_next or (stays.count, stays.digest()) != (gone.kept, gone.digest):
+            self.complain(gone.first, f"of all up to {gone.last} another part stayed")
+        self._stays, self._last, self._passed = Stays(), TraceEnd(gone.last, gone.hash), gone.last
+        self._forgotten += gone.count
         self._compare(self._last)
 
     def finish(self, end: TraceEnd | None, *, newest: int = 0) -> None:
@@ -212,9 +212,9 @@ class Check:
         A namespace that is gone for good has no row that says it: then it is the last anchor.
         """
         while self._ahead:
-            self._pass_span()
+            self._pass_section()
         claim = None if self._stream == OWN else self._gone.get(self._stream, self._claim)
-        if claim != claim_of(self._spans):
+        if claim != claim_of(self._sections):
             self.complain(self._last.number, "what was let go of it is not what the chain says")
         last, end = self._last, end or self._last_anchored()
         if end is not None and newest > end.number:
@@ -294,34 +294,44 @@ def streams_in(transaction: Transaction, tenant_id: TenantId) -> tuple[Stream, l
         each.namespace_id: each for each in transaction.list_ends(tenant_id)
     }
     newest = dict(transaction.list_streams(tenant_id))
-    spans = transaction.all_spans(tenant_id)
+    sections = transaction.all_sections(tenant_id)
     streams = [
-        Stream(stream, end.namespace, end.end, newest.get(stream, 0), spans.get(stream, ()))
+        Stream(stream, end.namespace, end.end, newest.get(stream, 0), sections.get(stream, ()))
         if (end := ends.get(stream)) is not None
-        else Stream(stream, newest=newest.get(stream, 0), spans=spans.get(stream, ()))
-        for stream in sorted({*ends, *newest, *spans} - {OWN})
+        else Stream(stream, newest=newest.get(stream, 0), sections=sections.get(stream, ()))
+        for stream in sorted({*ends, *newest, *sections} - {OWN})
     ]
-    others = [each for each in streams if each.newest or each.spans or each.end != TraceEnd()]
-    return Stream(OWN, None, own, newest.get(OWN, 0), spans.get(OWN, ())), others
+    others = [each for each in streams if each.newest or each.sections or each.end != TraceEnd()]
+    return Stream(OWN, None, own, newest.get(OWN, 0), sections.get(OWN, ())), others
 
 
 def iter_pages(context: Context, tenant_id: TenantId, stream: Stream) -> Iterator[list[TraceRow]]:
     """Yields a chain up to its end; what is appended meanwhile is not looked at.
 
-    Raises `SpansMoved` if what is to be read next was let go since the stream was read.
+    Raises `SectionsMoved` if what is to be read next was let go since the stream was read.
     """
     after, end = _BEFORE_ALL, stream.newest if stream.end is None else stream.end.number
     while after < end:
         # A transaction for each page: one over all of them would keep others from tidying up.
         with context.catalog.read() as transaction:
             rows = transaction.page_traces(tenant_id, stream=stream.id, after=after, most=_PAGE)
-            spans = transaction.list_spans(tenant_id, stream.id)
-        if spans != [*stream.spans] and spans and spans[-1].last > after:
-            raise SpansMoved
+            sections = transaction.list_sections(tenant_id, stream.id)
+        if sections != [*stream.sections] and sections and sections[-1].last > after:
+            raise SectionsMoved
         page = [row for row in rows if row.number <= end]
         if not page:
             return
         yield page
+        after = page[-1].number
+
+
+def iter_rows(transaction: Transaction, tenant_id: TenantId, stream: int) -> Iterator[TraceRow]:
+    """Yields all rows of a chain that there are, whatever they say."""
+    after = _BEFORE_ALL
+    while page := transaction.walk_traces(tenant_id, stream=stream, after=after, most=_PAGE):
+        yield from page
+        if page[-1].number <= after:
+            return  # Out of their order: the next page would be this one.
         after = page[-1].number
 
 

@@ -18,7 +18,7 @@ from holdfast.engine.journal.withheld import row_for_operators
 from holdfast.errors import InvalidValue, VaultTooNew
 from holdfast.ids import NamespaceId, TenantId, TraceId
 from holdfast.model.basics import Tenant
-from holdfast.model.traces import OWN, Span, TraceEnd, TraceKind, TraceRow
+from holdfast.model.traces import OWN, Section, TraceEnd, TraceKind, TraceRow
 from holdfast.model.upkeep import AuditReport
 from holdfast.progress import Progress, no_progress
 
@@ -58,8 +58,8 @@ def _export(
     with writing_to(target) as file:
         file.write(encode(_Header(EXPORT_FORMAT, tenant.public_id, tenant.id)) + b"\n")
         for stream in streams:
-            spans = [_Span.of(span) for span in stream.spans]
-            file.write(encode(_Start(stream.id, spans)) + b"\n")
+            sections = [_Section.of(section) for section in stream.sections]
+            file.write(encode(_Start(stream.id, sections)) + b"\n")
             for page in iter_pages(context, tenant.id, stream):
                 for row in page:
                     shown = row_for_operators(row) if for_operators else row
@@ -97,7 +97,7 @@ def _check_chains(check: Check, lines: Iterator[bytes]) -> None:
         # By its number: what it is called, nothing in the file proves.
         name = None if start.stream == OWN else str(start.stream)
         try:
-            check.begin(start.stream, name, [span.to_span() for span in start.forgotten])
+            check.begin(start.stream, name, [section.to_section() for section in start.forgotten])
         except ValueError:
             check.begin(start.stream, name)
         _check_chain(check, lines, _Line)
@@ -132,7 +132,7 @@ class _Header(msgspec.Struct):
     tenant_id: TenantId
 
 
-class _Span(msgspec.Struct, forbid_unknown_fields=True):
+class _Section(msgspec.Struct, forbid_unknown_fields=True):
     """What retention has let go of a chain, with bytes in hexadecimal."""
 
     first: int
@@ -143,19 +143,19 @@ class _Span(msgspec.Struct, forbid_unknown_fields=True):
     digest: str
 
     @classmethod
-    def of(cls, span: Span) -> "_Span":
-        """Returns what a file says of a span."""
-        return cls(span.first, span.last, span.hash.hex(), span.at_us, span.kept, span.digest.hex())
+    def of(cls, gone: Section) -> "_Section":
+        """Returns what a file says of a section."""
+        return cls(gone.first, gone.last, gone.hash.hex(), gone.at_us, gone.kept, gone.digest.hex())
 
-    def to_span(self) -> Span:
-        """Returns the span; raises `ValueError` for hashes that are none."""
+    def to_section(self) -> Section:
+        """Returns the section; raises `ValueError` for hashes that are none."""
         digests = bytes.fromhex(self.hash), bytes.fromhex(self.digest)
-        return Span(self.first, self.last, digests[0], self.at_us, self.kept, digests[1])
+        return Section(self.first, self.last, digests[0], self.at_us, self.kept, digests[1])
 
 
 class _Start(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     stream: int
-    forgotten: list[_Span] = []
+    forgotten: list[_Section] = []
 
 
 class _End(msgspec.Struct, forbid_unknown_fields=True):

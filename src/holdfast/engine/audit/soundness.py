@@ -13,7 +13,7 @@ import msgspec
 
 from holdfast.catalog.hashing import REDACTED
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.audit.chains import Check, Stream, streams_in
+from holdfast.engine.audit.chains import Check, iter_rows, streams_in
 from holdfast.engine.audit.notes import fault_of
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.actions import is_mark
@@ -31,7 +31,6 @@ Defect = tuple[str, str]
 """What is not sound, and why."""
 
 _PAGE: Final = 1000
-_BEFORE_ALL: Final = -(2**63)
 _ENDS: Final = {
     "task.completed": TaskStatus.COMPLETED,
     "task.failed": TaskStatus.FAILED,
@@ -59,8 +58,8 @@ def find_journal_faults(
     check = Check(tenant_id, None)
     own, others = streams_in(transaction, tenant_id)
     for stream in (own, *others):
-        check.begin(stream.id, stream.namespace, stream.spans)
-        for row in _rows(transaction, tenant_id, stream):
+        check.begin(stream.id, stream.namespace, stream.sections)
+        for row in iter_rows(transaction, tenant_id, stream.id):
             check.see(row)
             if row.namespace_id is not None:
                 _note(told.setdefault(row.namespace_id, _Told()), row)
@@ -132,10 +131,3 @@ def _note(told: _Told, row: TraceRow) -> None:
         told.tasks.setdefault(row.resource_id, TaskStatus.RUNNING)
     elif row.action in _ENDS and row.resource_id is not None:
         told.tasks[row.resource_id] = _ENDS[row.action]
-
-
-def _rows(transaction: Transaction, tenant_id: TenantId, stream: Stream) -> Iterator[TraceRow]:
-    after = _BEFORE_ALL
-    while page := transaction.walk_traces(tenant_id, stream=stream.id, after=after, most=_PAGE):
-        yield from page
-        after = page[-1].number

@@ -19,7 +19,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.audit.content import TraceContent
 from holdfast.engine.core.context import Context
-from holdfast.engine.core.limits import check_limit, check_room
+from holdfast.engine.core.limits import check_limit
 from holdfast.engine.journal.actions import normalise
 from holdfast.engine.journal.chain import DONE_VIA, REQUEST_ID, append, details_of, is_whole
 from holdfast.engine.journal.withheld import for_operators
@@ -139,13 +139,7 @@ class _Chain(Part):
     def _append(self, trace: Trace) -> TraceInfo:
         context = self._context
         with context.work() as transaction:
-            check_room(
-                transaction,
-                self._tenant_id,
-                needed_bytes=len(msgspec.json.encode(trace)),
-                limits=context.limits,
-                places=(context.catalog,),
-            )
+            context.check_room(transaction, self._tenant_id, len(msgspec.json.encode(trace)))
             of: Head | TenantId = self._tenant_id
             if self._handle is not None:
                 of = self._handle.lock_or_create(transaction)
@@ -315,18 +309,18 @@ def _check_absent(transaction: Transaction, head: Head, trace_id: str) -> None:
         head.tenant_id, stream=stream, after=first - 1, most=max(end - first, 0)
     )
     sound = {row.number for row in found if row.id != trace_id and is_whole(row)}
-    span = transaction.find_last_span(head.tenant_id, stream)
-    for number in range(max(first, span.last + 1 if span else 0), end):
+    section = transaction.find_last_section(head.tenant_id, stream)
+    for number in range(max(first, section.last + 1 if section else 0), end):
         if number not in sound:
             raise _missing(head, number)
-    if span is not None and at <= span.at_us:
-        raise NoLongerKept(f"traces of {shorten(head.name)}", begins=span.last + 1)
+    if section is not None and at <= section.at_us:
+        raise NoLongerKept(f"traces of {shorten(head.name)}", begins=section.last + 1)
 
 
 def _last_forgotten(transaction: Transaction, head: Head) -> int:
     """Returns up to which number traces were let go of; 0 if all are there."""
-    span = transaction.find_last_span(head.tenant_id, head.namespace_id)
-    return 0 if span is None else span.last
+    section = transaction.find_last_section(head.tenant_id, head.namespace_id)
+    return 0 if section is None else section.last
 
 
 def _last_of(head: Head) -> int:

@@ -11,19 +11,10 @@ from blake3 import blake3
 
 from holdfast.blobs.places import Pieces, pieces_of
 from holdfast.errors import Busy
-from holdfast.errors.system import from_system
+from holdfast.errors.system import translated
 
 TEMPORARY: Final = ".tmp"
 _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-
-
-@contextmanager
-def translated(what: object) -> Generator[None]:
-    """Turns the operating system's errors into ours."""
-    try:
-        yield
-    except OSError as exc:
-        raise from_system(exc, what) from exc
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from pathlib import Path
 from holdfast.blobs.places import Pieces, Place
 from holdfast.engine.backups import files
 from holdfast.engine.backups.sealing import SealedPlace
+from holdfast.errors.system import translated
 
 
 def open_folder(path: str, /, *, key: str | None = None) -> Place:
@@ -39,7 +40,7 @@ class FolderPlace:
     def read(self, path: str, /) -> Iterator[bytes] | None:
         """Yields the bytes of a file."""
         found = self.folder / path
-        with files.translated(found):
+        with translated(found):
             return files.read(found) if found.is_file() else None
 
     def write(self, path: str, pieces: Pieces, /, *, size: int) -> None:  # noqa: ARG002 - as a place has it

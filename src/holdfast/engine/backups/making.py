@@ -44,6 +44,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.objects import retired as retiring
 from holdfast.engine.upkeep.examining import ROOM_BYTES, Examination, find_index_faults
 from holdfast.errors import BackupDamaged, BackupLocked, Busy, Damaged, PathExists
+from holdfast.errors.system import translated
 from holdfast.fetching import Away, anew
 from holdfast.ids import TenantId
 from holdfast.model.upkeep import BackedUp, Fault
@@ -277,7 +278,7 @@ class _Making:
         from tempfile import TemporaryDirectory, gettempdir  # noqa: PLC0415 - by who makes backups
 
         place, name = plain_folder(self._place), f"catalog-{os.urandom(8).hex()}"
-        with files.translated(place or gettempdir()), ExitStack() as naming:
+        with translated(place or gettempdir()), ExitStack() as naming:
             folder = place
             if folder is None:
                 # Over NFS, a file that is open keeps its folder.
@@ -296,7 +297,7 @@ class _Making:
         (name, file), folder = moment.rows, plain_folder(self._place)
         size, digest = files.measure(files.read_open(file, name))
         if folder is not None:
-            with files.translated(folder / name):
+            with translated(folder / name):
                 os.fsync(file.fileno())
                 files.sync(folder)
         else:
@@ -350,7 +351,7 @@ class _Logs:
 
     def __init__(self, folders: tuple[Path, ...], stack: ExitStack) -> None:
         self._paths = sorted(path for folder in folders for path in folder.glob("store-*.log"))
-        with files.translated("the logs of stores"):
+        with translated("the logs of stores"):
             self._files = [stack.enter_context(path.open("rb")) for path in self._paths]
 
     def are_same(self) -> bool:
@@ -366,7 +367,7 @@ class _Logs:
     def read(self) -> Iterator[tuple[str, bytes]]:
         """Yields each with its name."""
         for file, path in zip(self._files, self._paths, strict=True):
-            with files.translated(path):
+            with translated(path):
                 yield path.name, file.read()
 
 

@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
-from holdfast.blobs.places import Pieces, Place
+from holdfast.blobs.places import Pieces, Place, read_whole
 from holdfast.engine.backups.manifest import MANIFEST_NAME
 from holdfast.engine.core.ciphers import LEAST_CHARS, NONCE_BYTES, cipher_of, invalid_tag, key_of
 from holdfast.errors import BackupDamaged, BackupLocked
@@ -95,8 +95,7 @@ class SealedPlace:
         """Encrypts the manifest, if what it is put over is what was seen."""
         seen = None
         if over is not None:
-            found = self._inner.read(path)
-            seen = None if found is None else b"".join(found)
+            seen = read_whole(self._inner, path)
             if seen is None or b"".join(self._open(path, [seen])) != over:
                 seen = b""  # Another one, so this is refused.
         self._inner.publish(path, b"".join(self._seal(path, [data])), over=seen)

@@ -33,7 +33,7 @@ from holdfast.engine.objects import content
 from holdfast.engine.objects.content import Sink
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, encode_entry, with_twin
 from holdfast.errors import TooLarge
-from holdfast.model.files import USUAL_DIRECTORY_MODE
+from holdfast.model.files import PERMISSIONS, USUAL_DIRECTORY_MODE
 from holdfast.progress import Progress
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.drafts import Draft, Identity, Omitted, is_content, row_of
@@ -78,9 +78,6 @@ AGAIN_BYTES: Final = 32 << 20
 """How much is read again, at most, of what looks as it did and cannot be proven yet."""
 
 UNREAD: Final = "it was written when it was last read, and has not been read since"
-
-PERMISSIONS: Final = 0o1777
-"""Set-user-id and set-group-id are never stored."""
 
 
 class Rereading(Enum):

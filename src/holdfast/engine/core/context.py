@@ -19,7 +19,7 @@ from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.caches import ByteCache
 from holdfast.engine.core.embedding import Embedder
-from holdfast.engine.core.limits import Limits
+from holdfast.engine.core.limits import Limits, check_room
 from holdfast.engine.core.linediff import Unify, unify
 from holdfast.engine.core.recent import Lately
 from holdfast.engine.core.replying import Replying
@@ -225,6 +225,15 @@ class Context:
         """Raises `AddOnly` where who acts may not do `what`: it takes away, or changes rules."""
         if self.adds_only:
             raise AddOnly(what)
+
+    def check_room(
+        self, transaction: Transaction, tenant_id: TenantId, needed_bytes: int
+    ) -> int | None:
+        """Raises if rows may not take so many more bytes, and returns what `check_room` does."""
+        places = (self.catalog,)
+        return check_room(
+            transaction, tenant_id, needed_bytes=needed_bytes, limits=self.limits, places=places
+        )
 
     def new_pack_name(self) -> PackName:
         """Returns a name for a pack that says which vault it belongs to."""

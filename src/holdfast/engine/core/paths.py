@@ -12,10 +12,8 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from holdfast.errors import Damaged, InvalidPath, shorten
+from holdfast.model.files import MAX_PATH_BYTES
 from holdfast.model.names import PathLike
-
-MAX_PATH_BYTES: Final = 4095
-"""PATH_MAX of Linux, less the NUL that ends a path there."""
 
 MAX_NAME_BYTES: Final = 255
 """NAME_MAX of the file systems in use."""

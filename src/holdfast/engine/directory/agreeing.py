@@ -335,18 +335,12 @@ class _Bringing:
         directory = self._directory
         source = self._source.with_nodes(nodes)
         litter = litter_of(self._handle.context.ids.snapshot())
-        try:
-            directory.journal.begin_bringing(
-                litter=litter,
-                base=self._last.base.hex(),
-                agreed=self._last.agreed.hex(),
-                left=self._filled.gave_way,
-            )
-        except OSError:
-            # Nothing was touched yet, whatever it says now.
-            with suppress(OSError):
-                directory.journal.clear()
-            raise
+        directory.journal.begin_bringing(
+            litter=litter,
+            base=self._last.base.hex(),
+            agreed=self._last.agreed.hex(),
+            left=self._filled.gave_way,
+        )
         writer = Writer(
             directory.root_fd,
             self._seen,

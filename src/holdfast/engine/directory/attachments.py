@@ -34,7 +34,7 @@ from holdfast.errors import (
     NamespaceNotFound,
     Unavailable,
 )
-from holdfast.errors.system import from_system
+from holdfast.errors.system import from_system, translated
 from holdfast.ids import TenantId
 from holdfast.private import create
 from holdfast.workspace.descent import make_root
@@ -173,7 +173,7 @@ class Attachments:
             find_identity(real),
             attaching=_anew(self._context, None if found is None else found.attaching),
         )
-        with _translated(f"{real} cannot be attached"):
+        with translated(f"{real} cannot be attached"):
             state.mkdir(parents=True, exist_ok=True, mode=0o700)
             # Of what was agreed on with another namespace, nothing holds for this one.
             _forget(state)
@@ -183,7 +183,7 @@ class Attachments:
 
     def detach(self, attachment: Attachment) -> None:
         """Lets go of a directory, and touches nothing in it; its lock is held."""
-        with _translated(f"{attachment.path} cannot be detached"):
+        with translated(f"{attachment.path} cannot be detached"):
             _write(msgspec.structs.replace(attachment, is_detached=True))
             _forget(attachment.state)
 
@@ -267,7 +267,7 @@ class Attachments:
         """
         state, here, was = self._state(real), find_identity(real), attachment.identity
         attaching = attachment.attaching
-        with attachment.locked(), _translated(f"{real} cannot be attached"):
+        with attachment.locked(), translated(f"{real} cannot be attached"):
             if here is None or was is None or not here.is_same(was):
                 # Another directory: what is not in it was not removed from it.
                 _forget(attachment.state)
@@ -299,15 +299,6 @@ class Attachments:
         if self._folder is None:
             raise InvalidValue("this vault keeps no state on this machine: open it with a place")
         return self._folder / f"{self._begin}{_digest(real)}"
-
-
-@contextmanager
-def _translated(what: str) -> Generator[None]:
-    """Turns the operating system's errors into ours."""
-    try:
-        yield
-    except OSError as exc:
-        raise from_system(exc, what) from exc
 
 
 def check(attachment: Attachment, handle: Handle) -> Attachment:

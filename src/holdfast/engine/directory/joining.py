@@ -12,20 +12,15 @@ What an interrupted writer of ours may have torn is no side's work: there the na
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final
 
 import msgspec
 
-from holdfast.engine.files.fitting import find_clashes, is_directory, keep_emptied, settle
+from holdfast.engine.files.fitting import NOTHING, find_clashes, is_directory, keep_emptied, settle
 from holdfast.engine.timeline.diff import timeless
 from holdfast.engine.timeline.merge import without_clashes
-from holdfast.entries import Directory, decode_entry, encode_entry
+from holdfast.entries import decode_entry
 from holdfast.ids import ObjectId
-from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.tree import NodeSource, diff, get_many
-
-_NOTHING: Final = (None, encode_entry(Directory(USUAL_DIRECTORY_MODE)))
-"""Entries that say no more of a path than that there may be an empty directory."""
 
 IsTorn = Callable[[bytes, bytes, bytes | None], bool]
 """Says whether a path in the directory, with this entry, may be what a crash of ours has left.
@@ -77,7 +72,7 @@ def join(source: NodeSource, sides: Sides, *, is_torn: IsTorn = nothing_torn) ->
         elif is_torn(key, mine, edit.new):
             wanted[key] = edit.new
             torn.append(key)
-        elif {mine, edit.old, edit.new} <= {*_NOTHING} or _is_alike(mine, edit.new):
+        elif {mine, edit.old, edit.new} <= {*NOTHING} or _is_alike(mine, edit.new):
             continue  # A directory that somebody fills or empties; the same at another time.
         else:
             gave_way.append(key)
@@ -106,7 +101,7 @@ def find_left(source: NodeSource, sides: Sides, shown: ObjectId) -> list[bytes]:
         for edit in diff(source, shown, sides.current)
         if edit.key in differing
         and edit.new is not None
-        and edit.new not in _NOTHING
+        and edit.new not in NOTHING
         and not (edit.old is not None and _is_alike(edit.old, edit.new))
     ]
 

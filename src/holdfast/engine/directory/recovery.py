@@ -16,9 +16,12 @@ files that it was about to change, one that is neither as it was nor as it was t
 half-written or edited since; nobody can tell which.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
-from typing import Final
+from math import inf
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -28,14 +31,15 @@ from holdfast.engine.directory.move import MOST_BEHIND, Attached
 from holdfast.engine.directory.present import Glance
 from holdfast.engine.directory.writer import Follower
 from holdfast.engine.files.fitting import live_below
-from holdfast.engine.namespace import Namespace
 from holdfast.engine.timeline import restore as restoring
+from holdfast.engine.timeline.diff import entries_of, timeless
+from holdfast.engine.timeline.restore import folded_head
 from holdfast.engine.timeline.selection import only, only_files
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry
 from holdfast.errors import Busy, Damaged, DriftFound, NotFound
+from holdfast.fetching import fetched
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Plane, SnapshotInfo
-from holdfast.model.changes import Change
 from holdfast.operations.snapshots import Note
 from holdfast.tree import NodeSource, diff, get_many
 from holdfast.workspace.journal import (
@@ -149,21 +153,16 @@ def _look_again(attached: Attached, record: Record) -> str | None:
     with attached.handle.context.catalog.read() as transaction:
         directory.catch_up(transaction, attached.handle.get_head(transaction))
     directory.forget_index()
-    good, is_undone = _good(attached, record)
-    glance = Glance(directory, litter=litter_pattern(record), only_names=True)
-    seen = Namespace(glance.at(attached.handle))
-    changes = seen.diff(good, planes=[Plane.FILES])
-    lost = [
-        change.key
-        for change in changes
-        if (_is_torn(change) or is_undone(change)) and not _is_later(attached, change, record)
-    ]
+    done = _done(attached, record)
+    found = _differing(attached, record, done.good)
+    lost = [key for key, old, new in found if _is_lost(attached, done, key, old, new)]
     if not lost:
         directory.journal.clear()
         return None
     note = Note(reason="put right what a power cut took")
+    good, selection = done.good, only_files(lost)
     attached.lead(
-        lambda handle, _: restoring.restore(handle, good, selection=only_files(lost), note=note),
+        lambda handle, _: restoring.restore(handle, good, selection=selection, note=note),
         # What leads away from it is what the power cut did: no map says what that was.
         Follower(directory, back=good.id, goal=""),
         reason=FOUND,
@@ -171,51 +170,97 @@ def _look_again(attached: Attached, record: Record) -> str | None:
     return f"A power cut had damaged {len(lost)} files; they were put right."
 
 
-def _good(attached: Attached, record: Record) -> tuple[SnapshotInfo, Callable[[Change], bool]]:
-    """Returns what the directory was, and a test for steps that a power cut took back.
+class _Done(NamedTuple):
+    """A restore that was complete."""
 
-    Those concern what the restore changed, and are no later than it: an old file or none, a
-    folder that is there still, a file that was patched and has no time yet.
-    """
+    good: SnapshotInfo
+    """What the directory was."""
+    at: float
+    """When its last step was done."""
+    related: AbstractSet[bytes] = frozenset()
+    """What it changed, and the folders above; nothing, if the timeline has gone on since."""
+
+
+def _done(attached: Attached, record: Record) -> _Done:
     head = attached.namespace.get_snapshot("@")
     try:
         good = attached.namespace.get_snapshot(record.mark)
         back = attached.namespace.get_snapshot(record.back)
     except NotFound:
-        return head, lambda _change: False
+        return _Done(head, record.at)
+    # That all is done the journal says unsynced: a power cut leaves the one that says when it
+    # began. The snapshot is made when the last step was done.
+    at = record.at if record.state == "applied" else good.created_at.timestamp()
     # An undo or redo stands on what it went to.
     stands_there = head.id in (good.id, good.target)
     if not stands_there and not (is_leftover(head) and head.parent in (good.id, good.target)):
-        return head, lambda _change: False
-    steps = [change.key for change in attached.namespace.diff(back, good, planes=[Plane.FILES])]
-    related = {*steps, *(folder for key in steps for folder in ancestors(key))}
-
-    def is_undone(change: Change) -> bool:
-        new = change.new
-        if change.key not in related:
-            return False
-        if isinstance(new, Inline | Blob | Link):
-            return new.mtime_ns <= record.at * 1e9
-        return new is None or isinstance(new, Directory)
-
-    return good, is_undone
+        return _Done(head, at)
+    steps = diff(attached.source(), attached.files_of(back), attached.files_of(good))
+    return _Done(good, at, {name for step in steps for name in (step.key, *ancestors(step.key))})
 
 
-def _is_torn(change: Change) -> bool:
+@fetched
+def _differing(
+    attached: Attached, record: Record, good: SnapshotInfo
+) -> list[tuple[bytes, Entry | None, Entry | None]]:
+    """Returns what is not as a snapshot has it: the path, what that has, and what is there.
+
+    Where only the time differs, too: a diff would not show it.
+    """
+    glance = Glance(attached.directory, litter=litter_pattern(record), only_names=True)
+    with folded_head(glance.at(attached.handle)) as (_, folded):
+        source = folded.source
+        maps = source.get_root(good.root).plane(Plane.FILES), folded.root.plane(Plane.FILES)
+        edits = diff(source, *maps)
+        return [(edit.key, *entries_of(source, edit, maps)) for edit in edits]
+
+
+def _is_lost(
+    attached: Attached, done: _Done, key: bytes, old: Entry | None, new: Entry | None
+) -> bool:
+    """Says whether a path is what a power cut has left of what was there."""
+    path = attached.directory.path / to_text(key)
+    is_left = _is_torn(old, new) or (key in done.related and _is_undone(path, done.at, old, new))
+    return is_left and not _is_later(path, done.at)
+
+
+def _is_undone(path: Path, at: float, old: Entry | None, new: Entry | None) -> bool:
+    """Says whether a power cut took back a step of what the restore changed.
+
+    What is there then is no later than it: an old file or none, a folder that is there still, a
+    file that was written and has no time yet.
+    """
+    if old == new:
+        return False  # a folder that has got an entry
+    if old is not None and new is not None and timeless(old) == timeless(new):
+        # Whoever sets a time has moved the time of change, which nobody can set.
+        return _changed_at(path) <= at
+    if isinstance(new, Inline | Blob | Link):
+        return new.mtime_ns <= at * 1e9
+    return new is None or isinstance(new, Directory)
+
+
+def _is_torn(old: Entry | None, new: Entry | None) -> bool:
     """Says whether a file has the time that the map says, and other bytes."""
-    old, new = change.old, change.new
     if not isinstance(old, Inline | Blob) or not isinstance(new, Inline | Blob):
         return False
     return old.mtime_ns == new.mtime_ns and not has_same_content(old, new)
 
 
-def _is_later(attached: Attached, change: Change, record: Record) -> bool:
+def _changed_at(path: Path) -> float:
+    """Returns when something was changed last; if nobody can say, after all else."""
+    try:
+        return path.lstat().st_ctime
+    except OSError:
+        return inf
+
+
+def _is_later(path: Path, at: float) -> bool:
     """Says whether something happened to a name when the restore was on the disk already."""
     try:
-        state = (attached.directory.path / change.name).parent.lstat()
+        return path.parent.lstat().st_mtime > at + SETTLED_S
     except OSError:
         return False
-    return state.st_mtime > record.at + SETTLED_S
 
 
 def _is_on_timeline(attached: Attached, snapshot_id: str) -> bool:

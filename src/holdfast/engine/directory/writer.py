@@ -23,7 +23,7 @@ from holdfast.engine.timeline.diff import find_word, with_implied
 from holdfast.entries import Blob, Entry, decode_entry
 from holdfast.entries import Directory as Folder
 from holdfast.errors import Damaged, DriftFound, HoldfastError, Unavailable
-from holdfast.errors.system import from_system
+from holdfast.errors.system import from_system, translated
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Plane, Root, SnapshotInfo
 from holdfast.model.changes import Restored
@@ -328,16 +328,9 @@ class Follower:
             # The map that is wanted may be a new one, which nobody finds after a crash.
             wanted = source.get_root(self._target.root).plane(Plane.FILES)
         goal = wanted.hex() if self._goal is None else self._goal
-        try:
-            self._directory.journal.begin(litter=self._litter, back=back, mark=move.mark, goal=goal)
-        except OSError as exc:
-            # Nothing was touched yet, whatever it says now.
-            with suppress(OSError):
-                self._directory.journal.clear()
-            path = self._directory.path
-            raise from_system(
-                exc, f"the vault cannot be written to, and {path} is as it was"
-            ) from exc
+        path, journal = self._directory.path, self._directory.journal
+        with translated(f"the vault cannot be written to, and {path} is as it was"):
+            journal.begin(litter=self._litter, back=back, mark=move.mark, goal=goal)
 
     def _writer(
         self,

@@ -13,7 +13,7 @@ from holdfast.engine.erasing.telling import erase_events, redact_namespace
 from holdfast.engine.journal.anchors import anchor_last
 from holdfast.engine.journal.chain import append
 from holdfast.engine.timeline.retention import trace_of_purge
-from holdfast.errors.system import from_system
+from holdfast.errors.system import translated
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head, Tenant
 from holdfast.model.traces import OWN
@@ -111,9 +111,7 @@ def _remove_log(context: Context, tenant: Tenant, name: str) -> None:
         # Once more: nobody opens a store of this name while we have its lock.
         if _is_taken(context, tenant, name):
             return
-        try:
+        with translated("the log of a store cannot be removed"):
             for path in found:
                 path.unlink(missing_ok=True)
                 sync_folder(path.parent)
-        except OSError as exc:
-            raise from_system(exc, "the log of a store cannot be removed") from exc

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Final
 import msgspec
 
 from holdfast.engine.core.coverage import LISTED, Coverage, Lacking, check_omission
-from holdfast.engine.core.paths import MAX_PATH_BYTES
 from holdfast.errors import InvalidValue, TooLarge, Unavailable
 from holdfast.model.basics import SnapshotInfo
+from holdfast.model.files import MAX_PATH_BYTES
 
 MAX_BYTES: Final = 4 << 20
 MAX_FAILED: Final = 10_000

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from holdfast.engine.core.limits import Limits
-from holdfast.engine.core.paths import MAX_PATH_BYTES, to_key, to_text
+from holdfast.engine.core.paths import to_key, to_text
 from holdfast.engine.files.editing import MAX_MODE
 from holdfast.engine.objects import content
 from holdfast.engine.objects.content import INLINE_BYTES, MAX_REFS
@@ -31,6 +31,7 @@ from holdfast.entries import (
     unpack_refs,
 )
 from holdfast.errors import Damaged, InvalidValue, TooLarge, shorten
+from holdfast.model.files import MAX_PATH_BYTES
 
 Edits = Mapping[bytes, bytes | None]
 """By path; None where it is gone."""

@@ -12,13 +12,12 @@ from typing import BinaryIO, Final
 import msgspec
 
 from holdfast.engine.core.paths import (
-    MAX_PATH_BYTES,
     PathLike,
     to_bytes,
     to_key,
 )
 from holdfast.engine.files.drafting import Draft, check_standing
-from holdfast.engine.files.reader import EPOCH, FilesReader, Opened, info_of
+from holdfast.engine.files.reader import FilesReader, Opened, info_of
 from holdfast.engine.journal.occurrences import deleted, written
 from holdfast.engine.objects import content
 from holdfast.engine.objects.stage import Stage
@@ -35,9 +34,10 @@ from holdfast.errors import (
     PathNotFound,
     TooLarge,
 )
+from holdfast.instants import EPOCH
 from holdfast.model.basics import Plane
 from holdfast.model.events import Occurrence
-from holdfast.model.files import FileInfo, to_content
+from holdfast.model.files import MAX_PATH_BYTES, FileInfo, to_content
 from holdfast.model.values import ABSENT
 from holdfast.operations.checks import checked
 from holdfast.operations.choices import Tag

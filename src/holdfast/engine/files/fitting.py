@@ -23,6 +23,9 @@ from holdfast.tree import NodeSource, get_many, iterate, prefix_stop
 
 Wanted = Mapping[bytes, bytes | None]
 
+NOTHING: Final = (None, encode_entry(Directory(USUAL_DIRECTORY_MODE)))
+"""Entries that say no more of a path than that there may be an empty directory."""
+
 MOST_WEIGHT: Final = 64 << 20
 """Of the names of directories that are looked at together."""
 

@@ -7,7 +7,7 @@ Changing files is `editing.py`.
 import re
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import islice
@@ -34,13 +34,13 @@ from holdfast.entries import (
 )
 from holdfast.errors import NotADirectory, NotAFile, PathNotFound
 from holdfast.fetching import fetched
+from holdfast.instants import EPOCH
 from holdfast.model.files import USUAL_DIRECTORY_MODE, FileInfo, Findings, as_text
 from holdfast.operations.checks import checked
 from holdfast.operations.files import GlobFiles, ListFiles, SearchFiles, StatFile, check_part
 from holdfast.operations.operation import does
 from holdfast.tree import prefix_stop
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MOST_LOOKED_AT: Final = 10_000
 """Entries that a listing looks at to say how old directories are: some 20 ms."""
 

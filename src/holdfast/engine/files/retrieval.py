@@ -10,12 +10,12 @@ from functools import cache
 from typing import BinaryIO, Final, TypeVar
 
 from holdfast.ahead import ahead
-from holdfast.engine.core.paths import MAX_PATH_BYTES
 from holdfast.engine.objects import content
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry, unpack_refs
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId, object_id_of
+from holdfast.model.files import MAX_PATH_BYTES
 from holdfast.packs import ObjectKind
 from holdfast.tree import get, iterate, prefix_stop
 from holdfast.workspace.ignoring import MAX_RULES_BYTES

@@ -19,7 +19,7 @@ import msgspec
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.limits import check_quota
-from holdfast.engine.core.paths import MAX_PATH_BYTES, legible, to_key, to_text
+from holdfast.engine.core.paths import legible, to_key, to_text
 from holdfast.engine.files.editing import USUAL_FILE_MODE
 from holdfast.engine.files.fitting import check_tree, settle
 from holdfast.engine.gitbackup.messages import read_message
@@ -58,7 +58,7 @@ from holdfast.git.repository import (
 from holdfast.git.urls import HostKey, check_branch, to_remote
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Size, SnapshotInfo
-from holdfast.model.files import USUAL_DIRECTORY_MODE
+from holdfast.model.files import MAX_PATH_BYTES, USUAL_DIRECTORY_MODE
 from holdfast.model.gitbackups import GitImported
 from holdfast.operations.snapshots import MAX_LABEL_CHARS, MAX_TEXT_CHARS, Note
 from holdfast.packs import ObjectKind

@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.engine.core.context import Context
 from holdfast.errors import Busy, Unavailable
-from holdfast.errors.system import from_system
+from holdfast.errors.system import translated
 from holdfast.git.program import Program
 from holdfast.git.repository import Repository
 from holdfast.ids import NamespaceId
@@ -67,25 +67,20 @@ def _drop(folder: Path, namespace_id: NamespaceId, *, but: str | None = None) ->
     gone = [each for each in found if each.name != but]
     if not gone:
         return
-    with _locked(folder, namespace_id):
-        try:
-            for place in gone:
-                shutil.rmtree(place)
-            if but is None:
-                (folder / f"{namespace_id}.lock").unlink(missing_ok=True)
-        except OSError as exc:
-            raise from_system(exc, "the repository of a copy cannot be removed") from exc
+    with _locked(folder, namespace_id), translated("the repository of a copy cannot be removed"):
+        for place in gone:
+            shutil.rmtree(place)
+        if but is None:
+            (folder / f"{namespace_id}.lock").unlink(missing_ok=True)
 
 
 @contextmanager
 def _locked(folder: Path, namespace_id: NamespaceId) -> Generator[None]:
     """Keeps everybody else from the repositories of a namespace; raises `Busy`."""
     path = folder / f"{namespace_id}.lock"
-    try:
+    with translated(folder):
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    except OSError as exc:
-        raise from_system(exc, folder) from exc
     try:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

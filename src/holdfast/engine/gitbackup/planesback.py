@@ -23,7 +23,6 @@ from holdfast.engine.archives.sessionfile import (
     parts_of,
 )
 from holdfast.engine.core.growth import size_of
-from holdfast.engine.core.limits import check_room
 from holdfast.engine.gitbackup.planefiles import (
     FOLDERS,
     SESSION,
@@ -119,13 +118,8 @@ class PlanesBack:
         handle = self._handle
         branches = [each for session in self._sessions.values() for each in session.branches]
         needed = sum(self._turn_bytes[blob] for _, blobs in branches for blob in blobs)
-        check_room(
-            transaction,
-            handle.tenant_id,
-            needed_bytes=needed + sum(self._row_bytes.values()),
-            limits=handle.context.limits,
-            places=(handle.context.catalog,),
-        )
+        needed += sum(self._row_bytes.values())
+        handle.context.check_room(transaction, handle.tenant_id, needed)
         keeping = Keeping(transaction, handle, head, handle.context.clock())
         for branch, blobs in branches:
             row = keep_turns(handle, keeping, branch, self._turns(blobs, reader))

@@ -1,17 +1,17 @@
 """Lets go of traces whose time is over, and keeps a chain that can still be followed.
 
-What goes of a chain goes from its first row on: its *spans*, each up to a number. What is left of a
-span is the hash of its last row, which the chain goes on from, and the rows that something needs
-which is still there: those that made a version or a turn, gave a snapshot its root, or tell of a
-session that has versions. They are hashed together; and the trace that says what was let go has a
-hash of all spans, in the place of what it made, where no erasure takes it out. It is appended to
-the chain itself, or for a namespace that is gone for good to the tenant's own. So the chain still
-proves every row that is left, and that nothing else is missing. The tenant's own chain stays whole:
-anchors are in it, and whatever proves the others.
+What goes of a chain goes from its first row on: its *sections*, each up to a number. What is left
+of a section is the hash of its last row, which the chain goes on from, and the rows that something
+needs which is still there: those that made a version or a turn, gave a snapshot its root, or tell
+of a session that has versions. They are hashed together; and the trace that says what was let go
+has a hash of all sections, in the place of what it made, where no erasure takes it out. It is
+appended to the chain itself, or for a namespace that is gone for good to the tenant's own. So the
+chain still proves every row that is left, and that nothing else is missing. The tenant's own chain
+stays whole: anchors are in it, and whatever proves the others.
 
 1. What is needed is looked up beside all writers. Nothing that is new needs an old row: what was
    found spare stays spare.
-2. One transaction deletes rows, notes the span and appends the trace, up to a thousand rows at a
+2. One transaction deletes rows, notes the section and appends the trace, up to a thousand rows at a
    time. Killed at any point, the last piece is there or gone as a whole.
 
 Every row is checked before it goes. A chain that is damaged stays as it is, as evidence.
@@ -37,7 +37,7 @@ from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import Head
-from holdfast.model.traces import NO_HASH, OWN, Span, TraceEnd, TraceKind, TraceRow
+from holdfast.model.traces import NO_HASH, OWN, Section, TraceEnd, TraceKind, TraceRow
 
 ACTION: Final = "traces.forgotten"
 
@@ -95,13 +95,13 @@ def forget_traces(context: Context, chain: Chain, *, keep: timedelta) -> int:
     return count
 
 
-def claim_of(spans: Sequence[Span]) -> bytes | None:
+def claim_of(sections: Sequence[Section]) -> bytes | None:
     """Returns the hash of all that was let go of a chain; None if nothing was."""
-    return digest_of([msgspec.structs.astuple(span) for span in spans]) if spans else None
+    return digest_of([msgspec.structs.astuple(each) for each in sections]) if sections else None
 
 
 class Stays:
-    """The hash of the rows of a span that stay, in their order."""
+    """The hash of the rows of a section that stay, in their order."""
 
     def __init__(self) -> None:
         self.count, self._hasher = 0, blake3()
@@ -117,17 +117,17 @@ class Stays:
 
 
 def claim_in(row: TraceRow) -> bytes | None:
-    """Returns the hash of spans that a trace has; None if it does not tell of any."""
+    """Returns the hash of sections that a trace has; None if it does not tell of any."""
     is_claim = row.action == ACTION and row.kind == TraceKind.DONE.value
     return row.version_hash if is_claim else None
 
 
 class _Choice(msgspec.Struct):
-    """A span as it will be, and the rows of it that are there now."""
+    """A section as it will be, and the rows of it that are there now."""
 
-    spans: list[Span]
+    sections: list[Section]
     """What was noted when the rows were looked at."""
-    span: Span
+    section: Section
     rows: list[TraceRow]
     going: list[TraceRow]
 
@@ -138,9 +138,9 @@ def _is_due(context: Context, chain: Chain, before_us: int) -> bool:
     Of a namespace that is gone, nothing may be there beyond: then, whether that is as long ago.
     """
     with context.catalog.read() as transaction:
-        span = transaction.find_last_span(chain.tenant_id, chain.stream)
+        section = transaction.find_last_section(chain.tenant_id, chain.stream)
         rows = transaction.page_traces(
-            chain.tenant_id, stream=chain.stream, after=span.last if span else 0, most=2
+            chain.tenant_id, stream=chain.stream, after=section.last if section else 0, most=2
         )
         if not rows and chain.is_gone:
             last = transaction.find_last_done(chain.tenant_id, chain.stream, action=ACTION)
@@ -154,27 +154,27 @@ def _is_last(rows: Sequence[TraceRow]) -> bool:
 
 
 def _firsts(context: Context, chain: Chain) -> list[int]:
-    """Returns where the spans begin of which something stayed."""
+    """Returns where the sections begin of which something stayed."""
     with context.catalog.read() as transaction:
-        return [span.first for span in _spans(transaction, chain) if span.kept]
+        return [section.first for section in _sections(transaction, chain) if section.kept]
 
 
 def _find_spare(context: Context, chain: Chain, first: int) -> _Choice:
-    """Returns what can go by now of the rows that stayed of a span."""
+    """Returns what can go by now of the rows that stayed of a section."""
     # A transaction for each: one over all of them would keep others from tidying up.
     with context.catalog.read() as transaction:
-        spans = _spans(transaction, chain)
-        for span in spans:
-            if span.first == first:
-                return _choose(transaction, spans, span, _rows(transaction, chain, span))
+        sections = _sections(transaction, chain)
+        for section in sections:
+            if section.first == first:
+                return _choose(transaction, sections, section, _rows(transaction, chain, section))
     raise _Moved
 
 
 def _find_next(context: Context, chain: Chain, before_us: int) -> _Choice | None:
-    """Returns what is next to go; as a part of the last span, where that stays short."""
+    """Returns what is next to go; as a part of the last section, where that stays short."""
     with context.catalog.read() as transaction:
-        spans = _spans(transaction, chain)
-        last = spans[-1] if spans else Span(1, 0, NO_HASH, 0, 0, b"")
+        sections = _sections(transaction, chain)
+        last = sections[-1] if sections else Section(1, 0, NO_HASH, 0, 0, b"")
         end = TraceEnd(last.last, last.hash)
         page = transaction.page_traces(
             chain.tenant_id, stream=chain.stream, after=end.number, most=PIECE
@@ -187,8 +187,8 @@ def _find_next(context: Context, chain: Chain, before_us: int) -> _Choice | None
         if last.kept < PIECE // 2:
             first, rows = last.first, _rows(transaction, chain, last)
         at_us = max(last.at_us, *(row.created_us for row in older))
-        span = Span(first, older[-1].number, older[-1].hash, at_us, 0, b"")
-        return _choose(transaction, spans, span, [*rows, *older])
+        section = Section(first, older[-1].number, older[-1].hash, at_us, 0, b"")
+        return _choose(transaction, sections, section, [*rows, *older])
 
 
 def _older(rows: Sequence[TraceRow], before_us: int) -> Iterable[TraceRow]:
@@ -208,19 +208,20 @@ def _check(chain: Chain, end: TraceEnd, rows: Sequence[TraceRow]) -> None:
         end = TraceEnd(row.number, row.hash)
 
 
-def _rows(transaction: Transaction, chain: Chain, span: Span) -> list[TraceRow]:
-    """Returns the rows of a span that stayed, never more than a few pieces; raises `Damaged`."""
-    rows, after = list[TraceRow](), span.first - 1
-    while span.kept and after < span.last:
+def _rows(transaction: Transaction, chain: Chain, section: Section) -> list[TraceRow]:
+    """Returns the rows of a section that stayed, never more than a few pieces; raises `Damaged`."""
+    rows, after = list[TraceRow](), section.first - 1
+    while section.kept and after < section.last:
         page = transaction.page_traces(
             chain.tenant_id, stream=chain.stream, after=after, most=PIECE
         )
-        rows += [row for row in page if row.number <= span.last]
-        after = page[-1].number if page else span.last
+        rows += [row for row in page if row.number <= section.last]
+        after = page[-1].number if page else section.last
     stays = _stays_of(rows)
-    is_same = not rows or (stays.count, stays.digest()) == (span.kept, span.digest)
-    if len(rows) != span.kept or not is_same or not all(map(is_whole, rows)):
-        message = f"what stayed of traces {span.first} to {span.last} of {chain.name} is another"
+    is_same = not rows or (stays.count, stays.digest()) == (section.kept, section.digest)
+    if len(rows) != section.kept or not is_same or not all(map(is_whole, rows)):
+        numbers = f"{section.first} to {section.last}"
+        message = f"what stayed of traces {numbers} of {chain.name} is another"
         raise Damaged(message)
     return rows
 
@@ -233,17 +234,17 @@ def _stays_of(rows: Iterable[TraceRow]) -> Stays:
 
 
 def _choose(
-    transaction: Transaction, spans: list[Span], span: Span, rows: list[TraceRow]
+    transaction: Transaction, sections: list[Section], section: Section, rows: list[TraceRow]
 ) -> _Choice:
     needed = _needed(transaction, rows)
     stays = _stays_of(row for row in rows if row.number in needed)
-    span = msgspec.structs.replace(span, kept=stays.count, digest=stays.digest())
-    return _Choice(spans, span, rows, [row for row in rows if row.number not in needed])
+    section = msgspec.structs.replace(section, kept=stays.count, digest=stays.digest())
+    return _Choice(sections, section, rows, [row for row in rows if row.number not in needed])
 
 
 def _let_go(context: Context, chain: Chain, choice: _Choice) -> int:
     """Deletes what was chosen, if all is still as it was; returns how many rows went."""
-    tenant_id, stream, span = chain.tenant_id, chain.stream, choice.span
+    tenant_id, stream, section = chain.tenant_id, chain.stream, choice.section
     with context.catalog.write() as transaction:
         head = None if chain.is_gone else transaction.lock_head(stream)
         if head is None and not chain.is_gone:
@@ -251,25 +252,26 @@ def _let_go(context: Context, chain: Chain, choice: _Choice) -> int:
         gone = transaction.drop_traces(tenant_id, stream, _runs(choice))
         # The tenant's end last: who erases has rows locked, and waits for it in turn.
         end = transaction.lock_end(tenant_id, OWN if head is None else stream)
-        if transaction.list_spans(tenant_id, stream) != choice.spans or gone != len(choice.going):
+        now = transaction.list_sections(tenant_id, stream)
+        if now != choice.sections or gone != len(choice.going):
             raise _Moved
         if choice.going:
             transaction.count_less(choice.going[0], sum(row.added_bytes for row in choice.going))
-        transaction.set_span(tenant_id, stream, span)
-        spans = [each for each in choice.spans if each.first != span.first] + [span]
-        spans.sort(key=lambda each: each.first)
-        _append(transaction, context, chain, head=head, end=end, spans=spans, gone=gone)
+        transaction.set_section(tenant_id, stream, section)
+        sections = [each for each in choice.sections if each.first != section.first] + [section]
+        sections.sort(key=lambda each: each.first)
+        _append(transaction, context, chain, head=head, end=end, sections=sections, gone=gone)
     return gone
 
 
-def _spans(transaction: Transaction, chain: Chain) -> list[Span]:
+def _sections(transaction: Transaction, chain: Chain) -> list[Section]:
     """Returns what was let go of a chain; raises `Damaged` unless the chain says the same."""
-    spans = transaction.list_spans(chain.tenant_id, chain.stream)
+    sections = transaction.list_sections(chain.tenant_id, chain.stream)
     claim = transaction.find_last_done(chain.tenant_id, chain.stream, action=ACTION)
     is_said = claim is not None and is_whole(claim)
-    if (claim_in(claim) if claim and is_said else None) != claim_of(spans):
+    if (claim_in(claim) if claim and is_said else None) != claim_of(sections):
         raise Damaged(f"what was let go of the traces of {chain.name} is not what they say")
-    return spans
+    return sections
 
 
 def _runs(choice: _Choice) -> list[tuple[int, int]]:
@@ -287,17 +289,17 @@ def _append(
     *,
     head: Head | None,
     end: TraceEnd,
-    spans: list[Span],
+    sections: list[Section],
     gone: int,
 ) -> None:
-    """Appends the trace of what was let go, with a hash of all spans as what it made."""
+    """Appends the trace of what was let go, with a hash of all sections as what it made."""
     of = chain.tenant_id if head is None else head
     trace = trace_of_namespace(
         ACTION,
         chain.name,
-        number=spans[-1].last,
+        number=sections[-1].last,
         count=gone,
-        kept=sum(span.kept for span in spans),
+        kept=sum(section.kept for section in sections),
     )
     row = row_after(
         end,
@@ -306,7 +308,7 @@ def _append(
         trace,
         trace_id=new_id(context, context.clock()),
         stream=OWN if head is None else chain.stream,
-        version=claim_of(spans),
+        version=claim_of(sections),
         gone=chain.stream,
     )
     transaction.add_trace(row)

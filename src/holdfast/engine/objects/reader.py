@@ -251,35 +251,38 @@ class BlocksAway(Away):
     """Blocks have to come from a bucket first."""
 
     def __init__(self, context: Context, places: Sequence[Located]) -> None:
-        super().__init__(partial(_bring, context, places))
+        super().__init__(partial(_bring_all, context, places))
         self.places = places
 
 
-def bring_block(context: Context, place: Located) -> int:
-    """Fetches a block of a bucket; returns how many bytes it has, 0 if there is no room for it."""
-    block = fetch_block(context, place)
+def _bring_all(context: Context, places: Sequence[Located]) -> int:
+    sizes = bring_blocks(context, places)
+    return sum(sizes) if all(sizes) else 0
+
+
+def bring_blocks(context: Context, places: Sequence[Located]) -> list[int]:
+    """Fetches blocks of a bucket into memory, several at a time; returns how many bytes each has.
+
+    0 for one that memory does not keep, or that is not as it was.
+    """
+    bring = partial(_bring_block, context)
+    if len(places) == 1:
+        return [bring(places[0])]
+    # Loaded by who has a bucket.
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see above
+
+    with ThreadPoolExecutor(min(_AT_ONCE, len(places))) as pool:
+        return [*pool.map(bring, places)]
+
+
+def _bring_block(context: Context, place: Located) -> int:
+    try:
+        block = fetch_block(context, place)
+    except Damaged:
+        return 0  # A collector may have moved it: who looks it up anew knows.
     key = (place.pack, place.placement.block_offset)
     context.blocks.put(key, block, size=len(block))
     return len(block) if context.blocks.find(key) is not None else 0
-
-
-def _bring(context: Context, places: Sequence[Located]) -> int:
-    """Fetches blocks of a bucket into memory, several at a time; returns how many bytes they have.
-
-    0 if memory does not keep one, or one is not as it was.
-    """
-    bring = partial(bring_block, context)
-    try:
-        if len(places) == 1:
-            return bring(places[0])
-        # Loaded by who has a bucket.
-        from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see above
-
-        with ThreadPoolExecutor(min(_AT_ONCE, len(places))) as pool:
-            sizes = [*pool.map(bring, places)]
-    except Damaged:
-        return 0  # A collector may have moved it: who looks it up anew knows.
-    return sum(sizes) if all(sizes) else 0
 
 
 def fetch_block(context: Context, located: Located, *, is_afresh: bool = False) -> bytes:

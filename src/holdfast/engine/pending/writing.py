@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.catalog.pending import mark_of
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.core.limits import check_quota, check_room
+from holdfast.engine.core.limits import check_quota
 from holdfast.engine.core.recent import Written
 from holdfast.engine.journal.events import tell
 from holdfast.engine.objects.stage import Stage
@@ -144,14 +144,8 @@ def put_rows(
     check_quota(head, more)
     if more.bytes > 0 or more.entries > 0:
         # What only deletes is let through: it is how room is made.
-        quota = check_room(
-            transaction,
-            handle.tenant_id,
-            needed_bytes=sum(len(key) + len(entry or b"") for key, entry in rows.items()),
-            limits=context.limits,
-            places=(context.catalog,),
-        )
-        is_bounded = quota is not None
+        needed = sum(len(key) + len(entry or b"") for key, entry in rows.items())
+        is_bounded = context.check_room(transaction, handle.tenant_id, needed) is not None
     stage.record(transaction)
     writer = written(handle, head)
     sequence = transaction.advance_sequence(

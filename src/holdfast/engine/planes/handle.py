@@ -174,6 +174,16 @@ def looking_at(handle: Handle, snapshot: SnapshotInfo | SnapshotId) -> Generator
         raise Conflict(message) from exc
 
 
+def get_kept(
+    transaction: Transaction, namespace_id: NamespaceId, snapshot_id: SnapshotId
+) -> SnapshotInfo:
+    """Returns a snapshot that was not deleted, however old it is; raises `SnapshotNotFound`."""
+    found = transaction.find_snapshot(namespace_id, snapshot_id)
+    if found is None or found.deleted_at is not None:
+        raise SnapshotNotFound(snapshot_id)
+    return found
+
+
 def as_it_is(transaction: Transaction, snapshot: SnapshotInfo) -> SnapshotInfo:
     """Returns a snapshot with the root that it has now: another, if something was erased from it.
 

@@ -34,42 +34,42 @@ def is_same(session: SessionRow, entry: Session) -> bool:
     return to_us(session.created_at) == entry.created_us
 
 
-def spans_of(transaction: Transaction, session: SessionRow) -> list[range]:
+def version_numbers(transaction: Transaction, session: SessionRow) -> list[range]:
     """Returns the numbers of a session's versions, the oldest first."""
-    now = _span(session)
+    now = _numbers(session)
     if session.since is None:
         return [now]
     earlier = transaction.former_sessions(session.namespace_id, session.id)
     # What was read before another got the id may be among them by now.
-    own = [_span(each) for each in _of(earlier, session.created_at) if each.version < now.start]
+    own = [_numbers(each) for each in _of(earlier, session.created_at) if each.version < now.start]
     return [*own, now]
 
 
-def number_of(session: SessionRow, wanted: int, spans: Sequence[range]) -> int:
+def number_of(session: SessionRow, wanted: int, own: Sequence[range]) -> int:
     """Returns the number of a version; a negative one counts from the newest.
 
     Raises `VersionNotFound`.
     """
     if wanted >= 0:
-        if any(wanted in span for span in spans):
+        if any(wanted in numbers for numbers in own):
             return wanted
         raise VersionNotFound(session.id, wanted)
     back = -wanted
-    for span in reversed(spans):
-        if back < len(span):
-            return span[-1 - back]
-        back -= len(span)
+    for numbers in reversed(own):
+        if back < len(numbers):
+            return numbers[-1 - back]
+        back -= len(numbers)
     raise VersionNotFound(session.id, wanted)
 
 
 def bearer_of(transaction: Transaction, session: SessionRow, number: int) -> SessionRow | None:
     """Returns the session whose version that is, of all that ever had an id; its last row."""
-    if number in _span(session):
+    if number in _numbers(session):
         return session
     if session.since is None:
         return None
     rows = transaction.former_sessions(session.namespace_id, session.id)
-    return next((each for each in rows if number in _span(each)), None)
+    return next((each for each in rows if number in _numbers(each)), None)
 
 
 def rows_of_id(
@@ -145,7 +145,7 @@ def let_go(
     began_at = from_us(began_us)
     versions = 0
     for each in _of(rows, began_at):
-        versions += len(_span(each))
+        versions += len(_numbers(each))
         transaction.drop_versions(each)
         transaction.drop_former(each)
     entities = transaction.drop_former_entities(namespace_id, session_id, began_at)
@@ -164,7 +164,7 @@ def let_go(
     transaction.drop_former(last)
     transaction.set_session(last)
     transaction.bring_entities_back(last)
-    return versions + len(_span(session)), entities
+    return versions + len(_numbers(session)), entities
 
 
 def let_go_of_all(
@@ -220,5 +220,5 @@ def _of(rows: Sequence[SessionRow], began_at: datetime) -> list[SessionRow]:
     return [each for each in rows if each.created_at == began_at]
 
 
-def _span(session: SessionRow) -> range:
+def _numbers(session: SessionRow) -> range:
     return range(session.first, session.version + 1)

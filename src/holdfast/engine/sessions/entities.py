@@ -15,7 +15,7 @@ from holdfast.catalog.counting import ROW_BYTES
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.context import Context
-from holdfast.engine.core.limits import check_limit, check_room
+from holdfast.engine.core.limits import check_limit
 from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions import lifecycle
@@ -161,15 +161,8 @@ class Entities(Part):
         return head, found, session
 
     def _check_room(self, transaction: Transaction, needed_bytes: int) -> None:
-        context = self._handle.context
         if needed_bytes > 0:  # What becomes less is let through: it is how room is made.
-            check_room(
-                transaction,
-                self._handle.tenant_id,
-                needed_bytes=needed_bytes,
-                limits=context.limits,
-                places=(context.catalog,),
-            )
+            self._handle.context.check_room(transaction, self._handle.tenant_id, needed_bytes)
 
     def _trace(
         self,

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.planes.handle import Handle
-from holdfast.engine.sessions.bearers import bearer_of, number_of, spans_of
+from holdfast.engine.sessions.bearers import bearer_of, number_of, version_numbers
 from holdfast.errors import Damaged, InvalidValue, SessionNotFound
 from holdfast.ids import NamespaceId
 from holdfast.model.sessions import SessionRow, SessionRows, VersionRow
@@ -67,7 +67,7 @@ def get_version(transaction: Transaction, session: SessionRow, wanted: int) -> V
     Raises `VersionNotFound`.
     """
     check_number(wanted)
-    number = number_of(session, wanted, spans_of(transaction, session))
+    number = number_of(session, wanted, version_numbers(transaction, session))
     found = transaction.find_version(session.namespace_id, session.id, number)
     if found is None:
         message = f"version {number} of session {session.id} is missing"

@@ -16,8 +16,8 @@ from holdfast.engine.sessions.bearers import (
     bearer_of,
     free_instant,
     hand_over,
-    spans_of,
     times_of_others,
+    version_numbers,
 )
 from holdfast.engine.sessions.finding import alive, find_row
 from holdfast.engine.sessions.following import catch_up
@@ -336,7 +336,7 @@ def _lineage(transaction: Transaction, handle: Handle, session: SessionRow, dept
     while last is not None and last.forked_from is not None and last.forked_from not in ancestors:
         ancestors.append(last.forked_from)
         last = _origin(transaction, handle, last)
-    below, own = list[Lineage](), spans_of(transaction, session)
+    below, own = list[Lineage](), version_numbers(transaction, session)
     for name in transaction.forks_of(session.namespace_id, session.id):
         found = transaction.find_session(handle.tenant_id, handle.name, name)
         if found is None or not found[0].is_present or depth >= MAX_DEPTH:

@@ -8,8 +8,8 @@ who asks for one session that has no row is told that it is damaged if the plane
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Final
 
+from holdfast.catalog.counting import MOST_COUNTED
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.view import View
@@ -17,9 +17,6 @@ from holdfast.engine.sessions.following import session_of
 from holdfast.errors import Damaged, SessionNotFound
 from holdfast.instants import to_us
 from holdfast.model.basics import Head, Plane
-
-MOST_COUNTED: Final = 20_000
-"""Sessions of a namespace that a list counts: of as many, it takes about a millisecond."""
 
 
 def check_list(transaction: Transaction, handle: Handle, damaged: Mapping[str, Damaged]) -> int:

@@ -17,7 +17,7 @@ from holdfast.display import Part
 from holdfast.engine.core.limits import check_limit
 from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.planes.view import View
-from holdfast.engine.sessions.bearers import find_bearer, spans_of
+from holdfast.engine.sessions.bearers import find_bearer, version_numbers
 from holdfast.engine.sessions.following import rows_of, session_of
 from holdfast.engine.sessions.lifecycle import matches
 from holdfast.engine.sessions.showing import to_info, to_state
@@ -134,7 +134,7 @@ class SessionsReader(Part):
         row = transaction.find_session(self._handle.tenant_id, self._handle.name, session.id)
         origin = None if row is None else find_bearer(transaction, row[0], session.created_at)
         at, known = self._snapshot.created_at, list[VersionRow]()
-        for span in [] if origin is None else spans_of(transaction, origin):
+        for span in [] if origin is None else version_numbers(transaction, origin):
             place = session.namespace_id, session.id, span
             found = transaction.find_version_at(*place, state=version.state, at=at)
             known += [] if found is None else [found]

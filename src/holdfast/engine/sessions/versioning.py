@@ -13,7 +13,7 @@ from holdfast.engine.core.limits import check_answer
 from holdfast.engine.journal.chain import details_of, is_whole
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.bearers import spans_of
+from holdfast.engine.sessions.bearers import version_numbers
 from holdfast.engine.sessions.finding import check_number, get_version
 from holdfast.engine.sessions.following import Keeping, keep_conversation
 from holdfast.engine.sessions.lifecycle import get, read
@@ -178,7 +178,7 @@ def history(
     key = (session.namespace_id, session.id)
 
     def ask(transaction: Transaction, _head: object) -> tuple[list[range], list[Row]]:
-        rows, spans = list[Row](), spans_of(transaction, session)
+        rows, spans = list[Row](), version_numbers(transaction, session)
         for span in spans:
             rows += transaction.list_traced_versions(
                 handle.tenant_id,

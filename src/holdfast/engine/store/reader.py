@@ -34,7 +34,7 @@ from holdfast.operations.store import (
     Pair,
     to_cursor,
 )
-from holdfast.storekeys import from_store_key, namespace_start, span_of, to_store_key
+from holdfast.storekeys import from_store_key, namespace_start, range_of, to_store_key
 
 PAGE_BYTES: Final = 8 << 20
 """Once the values of a page have so many bytes, it ends."""
@@ -294,7 +294,7 @@ def _iterate(
     """
     start, stop = _EVERYTHING
     if namespace is not None:
-        start, stop = span_of(namespace_start(namespace), prefix)
+        start, stop = range_of(namespace_start(namespace), prefix)
     if after is not None:
         behind = to_store_key(*after)
         start, stop = (start, min(stop, behind)) if reverse else (max(start, behind + b"\0"), stop)
@@ -314,4 +314,4 @@ def _names(view: View) -> Iterator[str]:
     while (found := next(view.iterate(at), None)) is not None:
         name, _ = from_store_key(found[0])
         yield name
-        _, at = span_of(namespace_start(name), None)
+        _, at = range_of(namespace_start(name), None)

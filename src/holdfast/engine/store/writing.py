@@ -25,7 +25,7 @@ from holdfast.model.values import ABSENT, StoreValue
 from holdfast.operations.store import BatchValues, Writing
 from holdfast.store.codec import checked
 from holdfast.store.core import encode
-from holdfast.storekeys import encode_text, namespace_start, span_of, to_store_key
+from holdfast.storekeys import encode_text, namespace_start, range_of, to_store_key
 
 IN_ROWS_BYTES: Final = 16 << 20
 """What may lie in rows: where so many keys are pending that values of one size would have as many
@@ -193,7 +193,7 @@ def _next_number(view: View, namespace: str, prefix: str) -> int:
 def pop(handle: Handle, namespace: str, prefix: str) -> StoreValue | None:
     """Takes out the value with the greatest key that begins with the prefix, if there is one."""
     own, popped = namespace_start(namespace), list[StoreValue]()
-    start, stop = span_of(own, prefix)
+    start, stop = range_of(own, prefix)
 
     def compute(view: View) -> Rows:
         popped.clear()
@@ -210,7 +210,7 @@ def pop(handle: Handle, namespace: str, prefix: str) -> StoreValue | None:
 
 def delete_under(handle: Handle, namespace: str, prefix: str | None) -> int:
     """Deletes the keys that begin with a prefix; returns how many there were."""
-    (start, stop), gone = span_of(namespace_start(namespace), prefix), [0]
+    (start, stop), gone = range_of(namespace_start(namespace), prefix), [0]
 
     def compute(view: View) -> Rows:
         rows = dict.fromkeys(key for key, _ in view.iterate(start, stop))

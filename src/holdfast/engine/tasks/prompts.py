@@ -22,11 +22,11 @@ from msgspec.structs import replace
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.journal.chain import append
 from holdfast.engine.objects.stage import StagedObjects
-from holdfast.engine.planes.handle import Handle, check_text
+from holdfast.engine.planes.handle import Handle, check_text, get_kept
 from holdfast.engine.tasks.life import add_task, trace_of_task
 from holdfast.engine.timeline.diff import collect_changes, iter_changes, to_changes
 from holdfast.engine.timeline.steps import own_steps
-from holdfast.errors import NothingToUndo, SnapshotNotFound, TaskNotFound
+from holdfast.errors import NothingToUndo, TaskNotFound
 from holdfast.ids import SnapshotId
 from holdfast.model.basics import Head, Plane, Root, SnapshotInfo
 from holdfast.model.changes import Change, Changes
@@ -180,7 +180,7 @@ class Prompts:
         with self._handle.context.catalog.read() as transaction:
             head = self._handle.get_head(transaction)
             ends = task.before, task.after or _newest(transaction, head)
-            before, after = (_get(transaction, head, each) for each in ends)
+            before, after = (get_kept(transaction, head.namespace_id, each) for each in ends)
             source = StagedObjects(self._handle.objects_in(transaction))
             own = own_steps(transaction, source, task, before=before, after=after)
             roots = source.get_root(before.root), source.get_root(after.root)
@@ -299,13 +299,6 @@ def _newest(transaction: Transaction, head: Head) -> SnapshotId:
     found = head.position if not newest or newest[0].deleted_at is not None else newest[0].id
     if found is None:
         raise NothingToUndo("nothing was kept of this directory yet")
-    return found
-
-
-def _get(transaction: Transaction, head: Head, snapshot_id: SnapshotId) -> SnapshotInfo:
-    found = transaction.find_snapshot(head.namespace_id, snapshot_id)
-    if found is None or found.deleted_at is not None:
-        raise SnapshotNotFound(snapshot_id)
     return found
 
 

@@ -17,7 +17,6 @@ from holdfast.catalog.counting import ROW_BYTES
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.context import Context
-from holdfast.engine.core.limits import check_room
 from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import check_namespace, check_title
 from holdfast.errors import InvalidValue, KeyNotFound, LastAdminKey
@@ -84,13 +83,7 @@ class Keys(Part):
     def add(self, transaction: Transaction, made: NewKey) -> None:
         """Makes a key that was prepared, in a transaction."""
         key = Key(**{name: getattr(made, name) for name in Key.__struct_fields__})
-        check_room(
-            transaction,
-            self._tenant_id,
-            needed_bytes=ROW_BYTES,
-            limits=self._context.limits,
-            places=(self._context.catalog,),
-        )
+        self._context.check_room(transaction, self._tenant_id, ROW_BYTES)
         self._add(transaction, key, made.api_key)
 
     def create_first(self, *, admin: str, runtime: str, shows_later: Collection[str] = ()) -> bool:

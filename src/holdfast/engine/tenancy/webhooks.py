@@ -18,7 +18,6 @@ from holdfast.catalog.rows import NO_LIMIT
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.context import Context
-from holdfast.engine.core.limits import check_room
 from holdfast.engine.journal.actions import MARKED, ROLLBACKS
 from holdfast.engine.journal.chain import append
 from holdfast.engine.journal.events import envelope, number_all
@@ -94,13 +93,7 @@ class Webhooks(Part):
         if wanted.namespace is not None:
             check_namespace(context, self._tenant.id, wanted.namespace)
         with context.work() as transaction:
-            check_room(
-                transaction,
-                self._tenant.id,
-                needed_bytes=WEBHOOK_BYTES,
-                limits=context.limits,
-                places=(context.catalog,),
-            )
+            context.check_room(transaction, self._tenant.id, WEBHOOK_BYTES)
             transaction.listen(now=context.clock())
             number_all(transaction, context, self._tenant.id)
             webhook = NewWebhook(

@@ -9,7 +9,7 @@ from typing import Final, Protocol
 
 from holdfast.catalog.counting import ROW_BYTES
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.core.limits import check_room, check_tenant
+from holdfast.engine.core.limits import check_tenant
 from holdfast.engine.planes.handle import Handle
 from holdfast.model.basics import Kind
 from holdfast.operations.snapshots import Note
@@ -73,10 +73,4 @@ def check_rows(
     transaction: Transaction, handle: Handle, *, rows: int = 1, text_bytes: int = 0
 ) -> None:
     """Raises `QuotaExceeded` or `StorageFull` if so many rows with such texts do not fit."""
-    check_room(
-        transaction,
-        handle.tenant_id,
-        needed_bytes=rows * ROW_BYTES + text_bytes,
-        limits=handle.context.limits,
-        places=(handle.context.catalog,),
-    )
+    handle.context.check_room(transaction, handle.tenant_id, rows * ROW_BYTES + text_bytes)

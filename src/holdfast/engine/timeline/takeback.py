@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby, takewhile
 from operator import attrgetter
-from typing import Final
 
 import msgspec
 
@@ -27,9 +26,9 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.coverage import LACKS_NOTHING, Lacking, lacking_in
 from holdfast.engine.core.growth import size_of
 from holdfast.engine.core.paths import legible
-from holdfast.engine.files.fitting import find_clashes, is_directory, keep_emptied, settle
+from holdfast.engine.files.fitting import NOTHING, find_clashes, is_directory, keep_emptied, settle
 from holdfast.engine.pending.fold import Folded, lacking_at
-from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.handle import Handle, get_kept
 from holdfast.engine.planes.ownership import settle_entry, settled
 from holdfast.engine.planes.writers import others_of
 from holdfast.engine.sessions.reviving import revive
@@ -41,7 +40,7 @@ from holdfast.engine.timeline.merge import merge_roots, without_clashes
 from holdfast.engine.timeline.restore import folded_head, present, prove
 from holdfast.engine.timeline.steps import own_steps
 from holdfast.engine.timeline.undo import Leave, leave_nothing
-from holdfast.entries import Directory, Entry, Memory, decode_entry, encode_entry
+from holdfast.entries import Entry, Memory, decode_entry
 from holdfast.errors import (
     InvalidValue,
     MergeConflict,
@@ -55,7 +54,6 @@ from holdfast.errors import (
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model.changes import Changes, Restored
-from holdfast.model.files import USUAL_DIRECTORY_MODE
 from holdfast.model.prompts import prompt_of
 from holdfast.model.tasks import TaskChange, TaskRun, TaskStatus
 from holdfast.operations.choices import SHOWN
@@ -66,9 +64,6 @@ from holdfast.tree import apply, get_many
 
 Left = tuple[str, bytes]
 """The plane and the key of what stays as others made it."""
-
-_NOTHING: Final = (None, encode_entry(Directory(USUAL_DIRECTORY_MODE)))
-"""Entries that say no more of a path than that there may be an empty directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,7 +312,7 @@ def _sorted_out(
         old, new = (settled(folded.source, change.plane, entry) for entry in noted)
         new = next((e for e in nested.get((change.plane, change.key), ()) if e == now), new)
         is_unmoved, is_as_left = _is_alike(old, new), _is_alike(now, new)
-        if change.plane is Plane.FILES and {old, new, now} <= {*_NOTHING}:
+        if change.plane is Plane.FILES and {old, new, now} <= {*NOTHING}:
             # A directory that somebody fills or empties: nobody's work is in that.
             if is_as_left and not is_unmoved:
                 yield change, True
@@ -374,12 +369,12 @@ def _between(
     """
     if task.after is None and not (is_look and prompt_of(task) is not None):
         raise TaskRunning(task.id, before=task.before)
-    before = _on_timeline(transaction, task, task.before)
+    before = get_kept(transaction, task.namespace_id, task.before)
     if task.after is None:
         (newest,) = transaction.timeline(task.namespace_id, before=None, most=1)
         after = msgspec.structs.replace(newest, root=folded.root_id)
     else:
-        after = _on_timeline(transaction, task, task.after)
+        after = get_kept(transaction, task.namespace_id, task.after)
     own = own_steps(transaction, folded.source, task, before=before, after=after)
     if own is not None:
         aim, needs = _without_changes(transaction, folded, task, own), [before.id, after.id]
@@ -396,13 +391,6 @@ def _between(
         )
     root, needs = folded.source.get_root(merged.root), [before.id, after.id]
     return Aim(root, merged.size, left, by_snapshots=True, needs=needs, earlier=before)
-
-
-def _on_timeline(transaction: Transaction, task: TaskRun, snapshot_id: SnapshotId) -> SnapshotInfo:
-    found = transaction.find_snapshot(task.namespace_id, snapshot_id)
-    if found is None or found.deleted_at is not None:
-        raise SnapshotNotFound(snapshot_id)
-    return found
 
 
 def answer_of(

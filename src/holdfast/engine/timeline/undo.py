@@ -67,13 +67,7 @@ def undo(
     """
 
     def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
-        head = folded.head
-        stored = Stored(transaction, head.namespace_id)
-        # Where nothing is pending, that it is written in a newer format is no change.
-        shows = folded.root_id if folded.is_dirty else head.root
-        target = next(before(head, shows, stored, origin=origin), None)
-        if target is None:
-            raise NothingToUndo("no earlier state is on the timeline")
+        head, target = folded.head, _target(transaction, folded, origin=origin)
         goal = goal_of(handle, transaction, folded, target)
         changes = _changes(handle, transaction, folded, goal.snapshot.root, most=limit)
         towards(target)
@@ -102,9 +96,17 @@ def undo(
 def find_target(handle: Handle) -> SnapshotInfo:
     """Returns where an undo would go now."""
     with folded_head(handle) as (transaction, folded):
-        head = folded.head
-        shows = folded.root_id if folded.is_dirty else head.root
-        target = next(before(head, shows, Stored(transaction, head.namespace_id)), None)
+        return _target(transaction, folded)
+
+
+def _target(
+    transaction: Transaction, folded: Folded, *, origin: SnapshotId | None = None
+) -> SnapshotInfo:
+    head = folded.head
+    # Where nothing is pending, that it is written in a newer format is no change.
+    shows = folded.root_id if folded.is_dirty else head.root
+    stored = Stored(transaction, head.namespace_id)
+    target = next(before(head, shows, stored, origin=origin), None)
     if target is None:
         raise NothingToUndo("no earlier state is on the timeline")
     return target

@@ -26,7 +26,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.memory.plane import find_memory_faults
 from holdfast.engine.objects.content import list_refs
 from holdfast.engine.objects.packing import decode_state
-from holdfast.engine.objects.reader import BlocksAway, Objects, bring_block
+from holdfast.engine.objects.reader import BlocksAway, Objects, bring_blocks
 from holdfast.engine.planes import missing
 from holdfast.engine.sessions.soundness import find_faults
 from holdfast.engine.timeline.diff import entry_name
@@ -51,9 +51,6 @@ from holdfast.tree import Node
 ROOM_BYTES: Final = 256 << 20
 """What is kept of maps on this machine while they are followed: some million entries. A temporary
 directory may be in memory."""
-
-_AT_ONCE: Final = 8
-"""Blocks of a bucket that are asked for together."""
 
 FindFaults = Callable[[Context, Transaction, TenantId], Iterator[tuple[str, str]]]
 """Finds what of some rows is not as it has to be, and says why."""
@@ -286,7 +283,8 @@ class _Walk:
             self._state(state)
         self._tasks()
         if self._away:
-            raise Away(partial(_bring, self._context, [*self._away.values()]))
+            # As many as can be had: of the others something is said where they are needed.
+            raise Away(lambda: sum(bring_blocks(self._context, [*self._away.values()])))
         return len(roots)
 
     def _root(self, root_id: ObjectId, where: str) -> None:
@@ -410,19 +408,3 @@ class _Walk:
                 self._chunks_seen.add(object_id)
                 continue
             self._faults.append(Fault(what, reason, object_id, (where,)))
-
-
-def _bring(context: Context, places: Sequence[Located]) -> int:
-    """Fetches blocks; returns how many bytes of them are at hand, whatever became of the others."""
-
-    def bring(place: Located) -> int:
-        try:
-            return bring_block(context, place)
-        except Damaged:
-            return 0  # Said of it where it is needed.
-
-    # Loaded by who has a bucket.
-    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415 - see above
-
-    with ThreadPoolExecutor(min(_AT_ONCE, len(places))) as pool:
-        return sum(pool.map(bring, places))

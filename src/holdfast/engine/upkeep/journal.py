@@ -12,19 +12,17 @@ import msgspec
 from holdfast.catalog.hashing import hash_of
 from holdfast.catalog.mending import unflipped
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.audit.chains import Stream, streams_in
+from holdfast.engine.audit.chains import Stream, iter_rows, streams_in
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.chain import is_whole
 from holdfast.engine.journal.forgetting import ACTION as FORGOTTEN
 from holdfast.engine.journal.forgetting import claim_in, claim_of
 from holdfast.ids import TenantId
-from holdfast.model.traces import OWN, Span, TraceEnd, TraceRow
+from holdfast.model.traces import OWN, Section, TraceEnd, TraceRow
 
 MOST_TRIED: Final = 200
 """Damaged rows for which every bit is tried: of a long one, that takes half a second."""
 
-_PAGE: Final = 1000
-_BEFORE_ALL: Final = -(2**63)
 _HASH: Final = TraceRow.__struct_fields__.index("hash")
 
 
@@ -38,42 +36,41 @@ def mend_journal(context: Context, tenant_id: TenantId) -> int:
     count = len(strays)
     for stream in (own, *others):
         with context.catalog.write() as transaction:
-            count += _mend_spans(transaction, tenant_id, stream.id)
+            count += _mend_sections(transaction, tenant_id, stream.id)
             count += _mend_stream(transaction, tenant_id, stream)
     return count
 
 
-def _mend_spans(transaction: Transaction, tenant_id: TenantId, stream: int) -> int:
+def _mend_sections(transaction: Transaction, tenant_id: TenantId, stream: int) -> int:
     """Puts right what is noted of rows that were let go: the chain has a hash of it all."""
-    spans = transaction.list_spans(tenant_id, stream)
+    sections = transaction.list_sections(tenant_id, stream)
     claim = transaction.find_last_done(tenant_id, stream, action=FORGOTTEN)
-    if claim is None or not is_whole(claim) or claim_in(claim) == claim_of(spans):
+    if claim is None or not is_whole(claim) or claim_in(claim) == claim_of(sections):
         return 0
-    wanted, width = claim_in(claim), len(Span.__struct_fields__)
+    wanted, width = claim_in(claim), len(Section.__struct_fields__)
 
-    def spans_of(values: Sequence[Any]) -> list[Span]:
-        return [Span(*values[at : at + width]) for at in range(0, len(values), width)]
+    def sections_of(values: Sequence[Any]) -> list[Section]:
+        return [Section(*values[at : at + width]) for at in range(0, len(values), width)]
 
-    values = [value for span in spans for value in msgspec.structs.astuple(span)]
-    found = unflipped(values, lambda tried: claim_of(spans_of(tried)) == wanted)
-    changed = [
-        (old, new) for old, new in zip(spans, spans_of(found or ()), strict=False) if old != new
-    ]
+    values = [value for section in sections for value in msgspec.structs.astuple(section)]
+    found = unflipped(values, lambda tried: claim_of(sections_of(tried)) == wanted)
+    pairs = zip(sections, sections_of(found or ()), strict=False)
+    changed = [(old, new) for old, new in pairs if old != new]
     for old, new in changed:
-        transaction.drop_span(tenant_id, stream, old)
-        transaction.set_span(tenant_id, stream, new)
+        transaction.drop_section(tenant_id, stream, old)
+        transaction.set_section(tenant_id, stream, new)
     return len(changed)
 
 
 def _mend_stream(transaction: Transaction, tenant_id: TenantId, stream: Stream) -> int:
     """Puts right one chain, whose end is locked so that it stands still."""
     count, tried = 0, 0
-    spans = transaction.list_spans(tenant_id, stream.id)
-    begin = TraceEnd(spans[-1].last, spans[-1].hash) if spans else TraceEnd()
+    sections = transaction.list_sections(tenant_id, stream.id)
+    begin = TraceEnd(sections[-1].last, sections[-1].hash) if sections else TraceEnd()
     last = begin
     is_there = stream.id == OWN or stream.end is not None
     end = transaction.lock_end(tenant_id, stream.id) if is_there else None
-    rows = [*_rows(transaction, tenant_id, stream.id)]
+    rows = [*iter_rows(transaction, tenant_id, stream.id)]
     for at, found in enumerate(rows):
         follows = rows[at + 1].previous if at + 1 < len(rows) else end and end.hash
         row, whose, previous = found, (found.tenant_id, found.stream), last.hash
@@ -129,15 +126,6 @@ def _mended_strays(
         row = _mended(found, previous=found.previous, written=None)
         if row is not None and row.tenant_id == tenant_id:
             yield found, row
-
-
-def _rows(transaction: Transaction, tenant_id: TenantId, stream: int) -> Iterator[TraceRow]:
-    after = _BEFORE_ALL
-    while page := transaction.walk_traces(tenant_id, stream=stream, after=after, most=_PAGE):
-        yield from page
-        if page[-1].number <= after:
-            return  # Out of their order: the next page would be this one.
-        after = page[-1].number
 
 
 def _is_bit(one: TraceEnd, other: TraceEnd) -> bool:

@@ -35,8 +35,8 @@ from pydantic_core import to_jsonable_python
 
 from holdfast import ABSENT
 from holdfast.errors import Busy, InvalidPath, NotAsExpected, PathNotFound
+from holdfast.integrations import TOGETHER_BYTES
 from holdfast.integrations.adk.names import joined
-from holdfast.integrations.bounds import TOGETHER_BYTES
 from holdfast.integrations.calling import Place, aside, within
 
 FOLDER: Final = "artifacts"

@@ -25,7 +25,7 @@ from fsspec.transaction import Transaction
 
 from holdfast import ABSENT
 from holdfast.errors import NotAsExpected, PathNotFound
-from holdfast.integrations.bounds import TOGETHER_BYTES, TOGETHER_FILES
+from holdfast.integrations import TOGETHER_BYTES, TOGETHER_FILES
 from holdfast.integrations.failures import failure, system_errors
 from holdfast.integrations.fsspec.backing import Backing
 from holdfast.integrations.fsspec.places import described, split

@@ -250,9 +250,8 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         snapshot = self.find_snapshot(config)
         if snapshot is None:
             earlier = self.list(_thread_alone(config), before=config, limit=EARLIER)
-            nearest = next(
-                (each.config for each in earlier if self.find_snapshot(each.config)), None
-            )
+            found = (each.config for each in earlier if self.find_snapshot(each.config))
+            nearest = next(found, None)
             raise CheckpointWithoutSnapshot(checkpoint_of(config), nearest=nearest)
         return self._door.do(lambda agent: agent.restore(snapshot))
 
@@ -260,11 +259,10 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         """Does what `restore` does."""
         snapshot = await self.afind_snapshot(config)
         if snapshot is None:
-            nearest = None
-            async for each in self.alist(_thread_alone(config), before=config, limit=EARLIER):
-                if await self.afind_snapshot(each.config):
-                    nearest = each.config
-                    break
+            earlier = self.alist(_thread_alone(config), before=config, limit=EARLIER)
+            those = (each.config async for each in earlier)
+            found = (each async for each in those if await self.afind_snapshot(each))
+            nearest = await anext(found, None)
             raise CheckpointWithoutSnapshot(checkpoint_of(config), nearest=nearest)
         return await self._door.ado(lambda agent: agent.restore(snapshot))
 

@@ -24,8 +24,8 @@ from agents.sandbox.snapshot import SnapshotBase, SnapshotSpec
 
 import holdfast
 from holdfast.errors import HoldfastError, NotFound
+from holdfast.integrations.calling import AnyAgent, ask
 from holdfast.integrations.carrying import carry_through
-from holdfast.integrations.openai_agents.calling import Agent, ask
 
 PLACE: Final = "openai.sandbox"
 """The store's namespace that says which snapshot each sandbox left."""
@@ -43,7 +43,7 @@ class HoldfastSnapshots:
     Two sandboxes that are used at the same time want a namespace each.
     """
 
-    def __init__(self, agent: Agent) -> None:
+    def __init__(self, agent: AnyAgent) -> None:
         self._agent = agent
 
     async def upload(self, snapshot_id: str, data: io.IOBase) -> None:

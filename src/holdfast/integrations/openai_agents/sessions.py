@@ -16,9 +16,8 @@ from agents.memory.session_settings import coerce_session_settings, resolve_sess
 
 from holdfast import AsyncClient, Namespace, Workspace
 from holdfast.errors import InvalidValue
-from holdfast.integrations.calling import within
+from holdfast.integrations.calling import AnyAgent, ask, within
 from holdfast.integrations.carrying import carry_through
-from holdfast.integrations.openai_agents.calling import Agent, ask
 
 PLACE: Final = "openai.session/"
 """What the store's namespaces begin with in which the items are, one for each conversation."""
@@ -33,7 +32,7 @@ class HoldfastSession:
     def __init__(
         self,
         session_id: str,
-        agent: Agent | Workspace,
+        agent: AnyAgent | Workspace,
         *,
         session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:

@@ -31,7 +31,7 @@ from holdfast.server.doors import written
 from holdfast.server.failures import answer_to
 from holdfast.server.problems import AnswersNotTaken, Unfit
 from holdfast.server.requests import Request
-from holdfast.server.responses import LARGE_BYTES, Stream, wait_until_gone
+from holdfast.server.responses import LARGE_BYTES, Stream, unless_gone
 from holdfast.server.routing import Route, post
 from holdfast.server.threads import Work, in_thread
 
@@ -100,13 +100,9 @@ class _Running:
 
         A client that leaves before then has its command begun by nobody: raises `Busy`.
         """
-        beginning = asyncio.ensure_future(self._begun.wait())
-        leaving = asyncio.ensure_future(wait_until_gone(self._request.receive))
         try:
-            await asyncio.wait({beginning, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            await unless_gone(self._begun.wait(), self._request.receive)
         finally:
-            beginning.cancel()
-            leaving.cancel()
             if not self._begun.is_set():
                 self._is_gone.set()
                 self._task.cancel()  # It may wait in line: nobody wants it to come first any more.

@@ -17,10 +17,10 @@ import msgspec
 from holdfast.engine.core.paths import to_key
 from holdfast.engine.files.browsing import browse, find_short, read_short
 from holdfast.engine.files.download import find_sendable
-from holdfast.engine.files.reader import EPOCH, FilesReader
+from holdfast.engine.files.reader import FilesReader
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidPath
-from holdfast.instants import to_text
+from holdfast.instants import EPOCH, to_text
 from holdfast.model.files import FileInfo
 from holdfast.model.marks import Instant
 from holdfast.model.names import legible_name, legible_path, read_path
