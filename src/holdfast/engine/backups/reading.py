@@ -25,6 +25,7 @@ from holdfast.engine.backups.manifest import (
 )
 from holdfast.engine.backups.sealing import is_sealed
 from holdfast.errors import BackupDamaged, BackupLocked
+from holdfast.errors.system import translated
 from holdfast.progress import Progress, no_progress
 
 NamedFile = CatalogFile | PackFile | BesideFile
@@ -107,7 +108,7 @@ class Backup:
 
         catalog, folder = self.manifest.catalog, plain_folder(self._place)
         with ExitStack() as stack:
-            with files.translated(folder or gettempdir()):
+            with translated(folder or gettempdir()):
                 if folder is not None:
                     file = stack.enter_context((folder / catalog.file).open("rb"))
                 else:
