@@ -45,6 +45,7 @@ from holdfast.settings import (
     exec_settings,
     has_lost_catalog,
     has_packs,
+    is_url,
     process_environ,
     without_password,
 )
@@ -57,6 +58,8 @@ Begin = Callable[[], datetime]
 
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
+
+_NEARLY_BUCKETS: Final = tuple(scheme.removesuffix("/") for scheme in BUCKET_SCHEMES)
 
 _IN_A_DATABASE: Final = (
     "If its catalog is in a database, name that: HOLDFAST_DATABASE_URL, or `--data postgresql://…` "
@@ -202,7 +205,8 @@ def open_place(
     if key is None:
         key = said(backup_key)
     if not place.startswith(BUCKET_SCHEMES):
-        if "://" in place:
+        # With one slash, it is a bucket that somebody has misspelt.
+        if is_url(place) or place.startswith(_NEARLY_BUCKETS):
             raise InvalidValue(
                 f"a backup is in a directory, s3://, gs:// or az://, not {without_password(place)}"
             )

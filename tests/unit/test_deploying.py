@@ -91,6 +91,8 @@ def test_the_chart_makes_servers_that_can_write_next_to_nothing(
     scheme = "HTTPS" if given else "HTTP"
     for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
         assert container[probe]["httpGet"]["scheme"] == scheme
+        path = container[probe]["httpGet"]["path"]
+        assert path.startswith("/a/b/health/" if given else "/health/")
     # All of a stop fits into the time until the pod is killed.
     assert server["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 45
 

@@ -239,6 +239,10 @@ def test_a_check_names_what_would_keep_a_server_from_starting(tmp_path: Path) ->
     }
     faults = list(iter_faults(configure(environ, data=str(tmp_path / "vault"))))
     assert len(faults) == len(environ)
+    keyed = configure({"HOLDFAST_OBJECTS_URL": "s3://id:secret@packs"}, data=str(tmp_path))
+    assert [("OBJECTS_URL" in each, "secret" in each) for each in iter_faults(keyed)] == [
+        (True, False)
+    ]
     assert not list(iter_faults(configure({}, data=str(tmp_path / "vault"))))
     assert not (tmp_path / "vault").exists()
 

@@ -102,12 +102,24 @@ def iter_faults(config: Config) -> Iterator[str]:
     if objects.startswith(BUCKET_SCHEMES):
         if find_spec("obstore") is None:
             yield "a bucket needs `pip install 'holdfast[s3]'`"
+        else:
+            yield from _not_a_bucket(objects)
     elif settings.is_url(objects):
         yield f"{settings.OBJECTS_URL} is a directory, s3://…, gs://… or az://…"
     else:
         yield from _not_writable(Path(objects) if objects else config.data)
     if config.spool is not None:
         yield from _not_writable(config.spool)
+
+
+def _not_a_bucket(url: str) -> Iterator[str]:
+    """Says so, if a URL names no bucket, or more than one."""
+    from holdfast.blobs.buckets import Address  # noqa: PLC0415 - by those who have one
+
+    try:
+        Address.of(url)
+    except HoldfastError as exc:
+        yield f"{settings.OBJECTS_URL}: {exc}"
 
 
 def _not_writable(folder: Path) -> Iterator[str]:

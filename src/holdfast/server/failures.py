@@ -47,6 +47,9 @@ _MEANT: Final[dict[type[HoldfastError], str]] = {
     HoldfastError: "the database did not do it; the server's log says why",
 }
 
+_STORES: Final = frozenset({"obstore"})
+_AWAY: Final = "the place of large contents did not do it; the server's log says why"
+
 _SOON: Final[dict[type[HoldfastError], int]] = {Unavailable: 1}
 """After how many seconds it is worth another attempt. Not what may have happened, nor what waits
 for somebody."""
@@ -125,7 +128,8 @@ def _fault() -> Problem:
 def _message_of(error: HoldfastError) -> str:
     """Returns what is said of an error.
 
-    Not what a database says, which names its tables; nor where our disks are, and how full.
+    Not what a database says, which names its tables; nor where our disks and our bucket are, and
+    how full.
     """
     if isinstance(error, StorageFull):
         return _FULL
@@ -133,6 +137,9 @@ def _message_of(error: HoldfastError) -> str:
     if cause in _DATABASES:
         logger.warning("%s: %s", error.code, error)
         return _MEANT[next((kind for kind in _MEANT if isinstance(error, kind)), HoldfastError)]
+    if cause in _STORES:
+        logger.warning("%s: %s", error.code, error)
+        return _AWAY
     return str(error)
 
 
