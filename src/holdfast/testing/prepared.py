@@ -41,12 +41,13 @@ class Prepared:
 
     def set_up(self) -> None:
         """Has every catalog that this process makes anew be a copy from here on."""
+        prepared = self
         make = SqliteCatalog._migrate  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - where tables are made
 
-        def copy(catalog: SqliteCatalog, step: Step) -> None:
-            if self.is_used and step is no_step:
-                self._lay(catalog)
-            make(catalog, step)
+        def copy(self: SqliteCatalog, step: Step) -> None:
+            if prepared.is_used and step is no_step:
+                prepared._lay(self)
+            make(self, step)
 
         SqliteCatalog._migrate = copy  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - as above
 
