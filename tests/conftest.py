@@ -5,6 +5,7 @@ long and random. HYPOTHESIS_PROFILE chooses one by name; otherwise CI means `ci`
 """
 
 import compileall
+import gc
 import os
 import shutil
 import site
@@ -36,6 +37,7 @@ from holdfast.testing.buckets import (
 from holdfast.testing.clocks import Watch
 from holdfast.testing.poolers import pooled
 from holdfast.testing.postgres import PostgresServer, find_base
+from holdfast.testing.prepared import Prepared
 from holdfast.testing.servers import COMMAND, Begin, begin
 from holdfast.testing.warm import Warm, warm_process
 
@@ -58,6 +60,9 @@ settings.load_profile(
 )
 
 MAY_STAY = shells.set_up()
+
+PREPARED = Prepared()
+PREPARED.set_up()
 
 KEEPS_NOTHING = sys.dont_write_bytecode
 # Of tests it is kept all the same, for the next run: to make the assertions of all of them tell
@@ -95,6 +100,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if isinstance(item, pytest.Function) and "postgres" in item.fixturenames:
             item.add_marker(pytest.mark.postgres)
+
+
+def pytest_collection_finish() -> None:
+    """Leaves tests to themselves: Python need not look through all of them again and again."""
+    gc.freeze()
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -151,6 +161,14 @@ def warm(loaded: Warm | None) -> tuple[str, ...]:
 def at_once(loaded: Warm | None) -> Begin:
     """What starts servers, likewise."""
     return begin if loaded is None else loaded.begin
+
+
+@pytest.fixture(scope="module")
+def made_anew() -> Iterator[None]:
+    """Has catalogs make their own tables: for modules that are about that."""
+    PREPARED.is_used = False
+    yield
+    PREPARED.is_used = True
 
 
 @pytest.fixture

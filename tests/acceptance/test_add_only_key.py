@@ -21,6 +21,8 @@ import pytest
 import holdfast
 from holdfast.testing.servers import ADMIN_KEY, API_KEY, Begin, Server, running_server
 
+pytestmark = pytest.mark.in_memory
+
 SNAPSHOTS = 4
 BODIES: list[dict[str, Any]] = [
     {},

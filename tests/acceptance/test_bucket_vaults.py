@@ -13,7 +13,9 @@ import pytest
 import holdfast
 from holdfast.errors import InvalidValue, PackMissing, StoreMismatch
 from holdfast.testing.buckets import Fault, SeaweedServer, Wire
-from holdfast.testing.servers import COMMAND, running_server
+from holdfast.testing.servers import COMMAND, Begin, running_server
+
+pytestmark = pytest.mark.in_memory
 
 FILES = {f"large-{number}.bin": Random(number).randbytes(150_000) for number in range(6)}
 
@@ -204,14 +206,14 @@ def test_a_copy_that_is_in_the_cache_alone_is_not_relied_on(
 
 @pytest.mark.postgres
 def test_two_servers_and_commands_share_a_bucket(
-    postgres_url: str, bucket_url: str, tmp_path: Path
+    postgres_url: str, bucket_url: str, tmp_path: Path, at_once: Begin
 ) -> None:
     for name in ("a", "b"):
         (tmp_path / name / "vault").mkdir(parents=True, mode=0o700)
     place = {"HOLDFAST_DATABASE_URL": postgres_url, "HOLDFAST_OBJECTS_URL": bucket_url}
     with (
-        running_server(tmp_path / "a", environ=place) as a,
-        running_server(tmp_path / "b", environ=place) as b,
+        running_server(tmp_path / "a", environ=place, begin=at_once) as a,
+        running_server(tmp_path / "b", environ=place, begin=at_once) as b,
         holdfast.Client(a.api_key, url=a.url, namespace="alice") as one,
         holdfast.Client(a.api_key, url=b.url, namespace="alice") as two,
     ):

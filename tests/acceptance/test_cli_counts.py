@@ -9,6 +9,8 @@ import pytest
 
 from holdfast.testing.shells import environment
 
+pytestmark = pytest.mark.in_memory
+
 MANY = 1_050
 """More than an answer lists."""
 

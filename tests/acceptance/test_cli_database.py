@@ -13,7 +13,7 @@ from holdfast.testing.shells import environment
 
 from .test_cli import Session
 
-pytestmark = pytest.mark.postgres
+pytestmark = [pytest.mark.in_memory, pytest.mark.postgres]
 
 
 @pytest.fixture

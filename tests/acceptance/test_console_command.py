@@ -16,6 +16,8 @@ import pytest
 from holdfast.testing.servers import COMMAND
 from holdfast.testing.shells import environment
 
+pytestmark = pytest.mark.in_memory
+
 OURS = {"Sec-Fetch-Site": "same-origin", "X-Holdfast-Console": "1", "X-Namespace": "shop"}
 LINK = re.compile(r"http://(\S+\.localhost:(\d+))(/console/\S*)#link=(\S+)")
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from holdfast.testing.servers import COMMAND, Begin, Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def test_what_a_process_writes_to_the_vault_of_a_server_is_told(server: Server) 
 
 
 def test_what_the_command_line_does_to_the_vault_of_a_server_is_told(
-    server: Server, tmp_path: Path
+    server: Server, tmp_path: Path, warm: tuple[str, ...]
 ) -> None:
     if "HOLDFAST_DATABASE_URL" in server.environ:
         pytest.skip("commands work on vaults in directories")
@@ -55,7 +55,7 @@ def test_what_the_command_line_does_to_the_vault_of_a_server_is_told(
 
     def run(*arguments: str) -> None:
         environ = {**os.environ, "HOLDFAST_DATA": str(server.data)}
-        subprocess.run([*COMMAND, *arguments], cwd=project, env=environ, check=True)
+        subprocess.run([*warm, *arguments], cwd=project, env=environ, check=True)
 
     run("init", "--namespace", "commands")
     run("snapshot", "-m", "before")
@@ -67,10 +67,10 @@ def test_what_the_command_line_does_to_the_vault_of_a_server_is_told(
     assert told[-1] == "snapshot.restored"
 
 
-def test_a_vault_that_no_server_has_served_tells_nobody(tmp_path: Path) -> None:
+def test_a_vault_that_no_server_has_served_tells_nobody(tmp_path: Path, at_once: Begin) -> None:
     with holdfast.open(tmp_path / "vault") as vault:
         vault.namespace("alice").files.write("notes.md", "first thoughts")
-    with running_server(tmp_path) as server:
+    with running_server(tmp_path, begin=at_once) as server:
         assert types(server, "alice") == []
         with holdfast.open(server.data) as vault:
             vault.namespace("alice").files.write("notes.md", "second thoughts")

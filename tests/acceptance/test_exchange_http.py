@@ -17,7 +17,7 @@ from holdfast.ids import object_id_of
 from holdfast.mirror.following import ALONG_BYTES
 from holdfast.model.basics import EMPTY_MAP
 from holdfast.packs import ObjectKind, PackBuilder
-from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
+from holdfast.testing.servers import ADMIN_KEY, API_KEY, Begin, Server, running_server
 from holdfast.tree import build
 from holdfast.wire.exchange import (
     ChangesRequest,
@@ -28,6 +28,8 @@ from holdfast.wire.exchange import (
     decode,
     encode,
 )
+
+pytestmark = pytest.mark.in_memory
 
 PART = b"known to nobody else " * 100
 NAME = object_id_of(PART)
@@ -186,7 +188,7 @@ def test_a_key_for_one_namespace_pushes_and_pulls_its_directory(
 
 @pytest.mark.postgres
 def test_a_directory_goes_to_and_fro_with_a_database_behind(
-    tmp_path: Path, postgres_url: str
+    tmp_path: Path, postgres_url: str, at_once: Begin
 ) -> None:
     tree, elsewhere = tmp_path / "tree", tmp_path / "elsewhere"
     tree.mkdir()
@@ -195,7 +197,7 @@ def test_a_directory_goes_to_and_fro_with_a_database_behind(
     (tree / "small").write_text("1")
     environ = {"HOLDFAST_DATABASE_URL": postgres_url}
     with (
-        running_server(tmp_path / "server", environ=environ) as server,
+        running_server(tmp_path / "server", environ=environ, begin=at_once) as server,
         holdfast.Client(server.api_key, namespace="a", url=server.url) as client,
         client.workspace(tree, cache=tmp_path / "cache") as workspace,
         client.workspace(elsewhere, cache=tmp_path / "cache-2") as other,

@@ -22,7 +22,7 @@ from holdfast.errors import (
 from holdfast.server.work.upkeep import sweeping_repositories
 from holdfast.testing.clocks import Watch
 from holdfast.testing.gitcopies import compare, git, play
-from holdfast.testing.servers import COMMAND, Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 from holdfast.testing.sshd import MISSING, PROGRAM, Sshd
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
@@ -532,9 +532,9 @@ def test_what_another_machine_erased_is_swept_here_within_the_hour(vault, sshd, 
 
 
 @pytest.fixture(scope="module")
-def server(home: Path) -> Iterator[Server]:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
     environ = {"HOLDFAST_SECRETS_KEY": KEY, "HOLDFAST_ALLOW_PRIVATE_REMOTES": "1"}
-    with running_server(home / "server", environ=environ) as started:
+    with running_server(home / "server", environ=environ, begin=at_once) as started:
         yield started
 
 
@@ -560,7 +560,9 @@ def test_a_server_pushes_by_itself_and_tells_of_it(server: Server, sshd, bare):
         agent.git.delete()
 
 
-def test_the_command_line_sets_a_copy_up_pushes_it_and_brings_it_back(sshd, bare, place_in_memory):
+def test_the_command_line_sets_a_copy_up_pushes_it_and_brings_it_back(
+    sshd, bare, place_in_memory, warm
+):
     vault = str(place_in_memory / "vault")
     with holdfast.open(vault) as made:
         made.namespace("agent").files.write("a", "1")
@@ -568,7 +570,7 @@ def test_the_command_line_sets_a_copy_up_pushes_it_and_brings_it_back(sshd, bare
     environ = {**os.environ, "HOLDFAST_SECRETS_KEY": KEY, "HOLDFAST_DATA": vault}
 
     def run(*args: str, code: int = 0) -> dict:
-        command = [*COMMAND, "--json", "git", *args]
+        command = [*warm, "--json", "git", *args]
         done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         assert done.returncode == code, done.stderr
         return json.loads(done.stdout or done.stderr)

@@ -18,7 +18,7 @@ import holdfast
 from holdfast.errors import GitFailed
 from holdfast.testing.gitcopies import git
 from holdfast.testing.githttps import GitHttps
-from holdfast.testing.servers import COMMAND, Server, running_server
+from holdfast.testing.servers import COMMAND, Begin, Server, running_server
 from holdfast.testing.sshd import MISSING, PROGRAM, Sshd
 from holdfast.testing.tokens import TOKENS
 
@@ -49,13 +49,13 @@ def bare(there: GitHttps, request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(home: Path, there: GitHttps) -> Iterator[Server]:
+def server(home: Path, there: GitHttps, at_once: Begin) -> Iterator[Server]:
     environ = {
         "HOLDFAST_SECRETS_KEY": KEY,
         "HOLDFAST_ALLOW_PRIVATE_REMOTES": "1",
         "HOLDFAST_GIT_CERTIFICATES": str(there.certificate),
     }
-    with running_server(home / "server", environ=environ) as started:
+    with running_server(home / "server", environ=environ, begin=at_once) as started:
         yield started
 
 
@@ -222,13 +222,15 @@ def test_no_token_that_was_planted_comes_out_anywhere(server, there, bare):
     assert ".holdfast/sessions/plain/session.json" in listed
 
 
-def test_a_server_that_is_killed_while_it_pushes_leaves_nothing_running(home, place_in_memory):
+def test_a_server_that_is_killed_while_it_pushes_leaves_nothing_running(
+    home, place_in_memory, at_once: Begin
+):
     bare, marker = place_in_memory / "theirs.git", place_in_memory / "begun"
     git("init", "-q", "--bare", "-b", "main", str(bare))
     environ = {"HOLDFAST_SECRETS_KEY": KEY, "HOLDFAST_ALLOW_PRIVATE_REMOTES": "1"}
     with (
         Sshd(place_in_memory / "sshd") as sshd,
-        running_server(home / "killed", environ=environ) as server,
+        running_server(home / "killed", environ=environ, begin=at_once) as server,
         holdfast.Client(server.api_key, url=server.url, namespace="agent") as agent,
     ):
         sshd.admit(agent.git.configure(sshd.url(bare)).public_key)

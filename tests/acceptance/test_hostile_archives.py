@@ -25,6 +25,8 @@ from holdfast.errors import (
     VaultTooNew,
 )
 
+pytestmark = pytest.mark.in_memory
+
 END = bytes(1024)
 HUGE = 1 << 60
 Attack = Callable[[bytes], bytes]

@@ -14,8 +14,10 @@ import httpx
 import pytest
 
 import holdfast
-from holdfast.testing.servers import COMMAND, Server, running_server
+from holdfast.testing.servers import COMMAND, Begin, Server, running_server
 from holdfast.testing.shells import environment
+
+pytestmark = pytest.mark.in_memory
 
 CODE = re.compile(r"your code is ([A-Z]{4}-[A-Z]{4})\b")
 
@@ -104,9 +106,9 @@ def test_who_is_refused_is_told(
     assert not (tmp_path / ".config").exists()
 
 
-def test_codes_are_few_and_asked_for_slowly(tmp_path: Path):
+def test_codes_are_few_and_asked_for_slowly(tmp_path: Path, at_once: Begin):
     with (
-        running_server(tmp_path) as server,
+        running_server(tmp_path, begin=at_once) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         started = [http.post("/v1/auth/device/start") for _ in range(11)]
@@ -134,9 +136,9 @@ def test_codes_are_few_and_asked_for_slowly(tmp_path: Path):
         assert evil.status_code in (403, 429)
 
 
-def test_without_a_console_nobody_signs_in(tmp_path: Path, environ: dict[str, str]):
+def test_without_a_console_nobody_signs_in(tmp_path: Path, environ: dict[str, str], at_once: Begin):
     with (
-        running_server(tmp_path, environ={"HOLDFAST_CONSOLE": "0"}) as server,
+        running_server(tmp_path, environ={"HOLDFAST_CONSOLE": "0"}, begin=at_once) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=60) as http,
     ):
         paths = ["/v1/auth/device/start", "/v1/auth/device/poll", "/v1/workspaces/me/logins/find"]

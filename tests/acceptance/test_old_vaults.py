@@ -15,7 +15,9 @@ import pytest
 
 import holdfast
 from holdfast.errors import SnapshotExpired
-from holdfast.testing.servers import running_server
+from holdfast.testing.servers import Begin, running_server
+
+pytestmark = pytest.mark.in_memory
 
 YEAR_US = 366 * 24 * 3600 * 1_000_000
 
@@ -33,15 +35,15 @@ def age(vault: Path) -> None:
 class Shell:
     """The command, in a directory with a vault of its own."""
 
-    def __init__(self, home: Path) -> None:
+    def __init__(self, home: Path, command: tuple[str, ...]) -> None:
+        self._command = command
         self.vault, self.directory = home / "vault", home / "work"
         self.directory.mkdir()
         self._environ = {**os.environ, "HOLDFAST_DATA": str(self.vault), "HOME": str(home)}
 
     def __call__(self, *arguments: str, code: int = 0) -> str:
-        command = [sys.executable, "-P", "-m", "holdfast.cli.main", *arguments]
         done = subprocess.run(
-            command,
+            [*self._command, *arguments],
             cwd=self.directory,
             env=self._environ,
             capture_output=True,
@@ -53,8 +55,8 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Shell:
-    shell = Shell(tmp_path)
+def shell(tmp_path: Path, warm: tuple[str, ...]) -> Shell:
+    shell = Shell(tmp_path, warm)
     (shell.directory / "notes.md").write_text("good\n")
     shell("init")
     age(shell.vault)
@@ -81,9 +83,9 @@ def test_a_command_that_fails_is_taken_back(shell: Shell) -> None:
     assert (shell.directory / "notes.md").read_text() == "good\n"
 
 
-def test_a_server_answers_about_what_there_is(tmp_path: Path) -> None:
+def test_a_server_answers_about_what_there_is(tmp_path: Path, at_once: Begin) -> None:
     with (
-        running_server(tmp_path) as server,
+        running_server(tmp_path, begin=at_once) as server,
         holdfast.Client(server.api_key, url=server.url, namespace="alice") as client,
     ):
         client.files.write("a", "0")

@@ -16,7 +16,9 @@ import httpx
 import pytest
 
 import holdfast
-from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
+from holdfast.testing.servers import ADMIN_KEY, API_KEY, Begin, Server, running_server
+
+pytestmark = pytest.mark.in_memory
 
 WORD = "zebrafish"
 ADMIN = {"Authorization": f"Bearer {ADMIN_KEY}"}
@@ -125,11 +127,11 @@ def read_by_operators(http: httpx.Client, ids: dict[str, str]) -> Iterator[tuple
 
 
 def test_no_answer_to_an_admins_key_holds_what_agents_wrote(
-    tmp_path: Path, receiver: Receiver
+    tmp_path: Path, receiver: Receiver, at_once: Begin
 ) -> None:
     environ = {"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}
     with (
-        running_server(tmp_path, environ=environ) as server,
+        running_server(tmp_path, environ=environ, begin=at_once) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=30) as http,
     ):
         ws = f"/v1/workspaces/{server.workspace_id}"

@@ -17,6 +17,8 @@ import pytest
 import holdfast
 from holdfast.testing.servers import COMMAND, running_server
 
+pytestmark = pytest.mark.usefixtures("made_anew")
+
 MARK = "a-secret-that-nobody-else-reads"
 
 

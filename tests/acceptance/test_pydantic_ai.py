@@ -44,7 +44,7 @@ from holdfast.integrations.pydantic_ai import (
 from holdfast.integrations.pydantic_ai import conversations as kept
 from holdfast.settings import ExecSettings
 from holdfast.testing.sandboxes import why_none
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 pytestmark = [pytest.mark.anyio, pytest.mark.in_memory]
 
@@ -335,9 +335,11 @@ class TestCommandsConform(Conformance):
 
 
 @pytest.mark.skipif(why_none() is not None, reason=why_none() or "")
-async def test_commands_of_a_server_run_and_end_with_whoever_waited(home: Path) -> None:
+async def test_commands_of_a_server_run_and_end_with_whoever_waited(
+    home: Path, at_once: Begin
+) -> None:
     with (
-        running_server(home / "commands", environ={"HOLDFAST_EXEC": "1"}) as server,
+        running_server(home / "commands", environ={"HOLDFAST_EXEC": "1"}, begin=at_once) as server,
         holdfast.Client(server.api_key, url=server.url, namespace="agent") as client,
     ):
         backend = HoldfastCommandWorkspace(client)

@@ -1,21 +1,20 @@
 """What tasks did goes back, what others did stays: over HTTP, in a directory, on a command line."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 import holdfast
 from holdfast.errors import InvalidValue, NothingToUndo
-from holdfast.testing.servers import running_server
+from holdfast.testing.servers import Begin, running_server
 
 pytestmark = pytest.mark.in_memory
 
 
-def test_over_http(tmp_path: Path) -> None:
+def test_over_http(tmp_path: Path, at_once: Begin) -> None:
     with (
-        running_server(tmp_path / "served") as server,
+        running_server(tmp_path / "served", begin=at_once) as server,
         holdfast.Client(server.api_key, url=server.url, namespace="alice") as agent,
         holdfast.Client(server.api_key, url=server.url, namespace="alice") as person,
     ):
@@ -85,13 +84,13 @@ def test_in_a_directory(tmp_path: Path) -> None:
         assert (tree / "a.txt").read_text() == "a"
 
 
-def test_on_the_command_line(tmp_path: Path) -> None:
+def test_on_the_command_line(tmp_path: Path, warm: tuple[str, ...]) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "a.txt").write_text("a")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "holdfast", "--data", str(tmp_path / "vault"), *arguments]
+        command = [*warm, "--data", str(tmp_path / "vault"), *arguments]
         return subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True)
 
     run("init", "-q")

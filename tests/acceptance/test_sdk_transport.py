@@ -35,7 +35,7 @@ from holdfast.sdk.awaiting import AsyncSender
 from holdfast.sdk.groups.exchange import Exchange
 from holdfast.sdk.patience import AWAY_S, FIRST_PAUSE_S, LONGEST_PAUSE_S, STRANGE_S
 from holdfast.sdk.sending import SyncSender
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 pytestmark = pytest.mark.in_memory
 
@@ -707,7 +707,7 @@ class Counted:
             self.is_enough.set()
 
 
-def test_clients_as_they_are_made_outlive_a_restart(tmp_path: Path) -> None:
+def test_clients_as_they_are_made_outlive_a_restart(tmp_path: Path, at_once: Begin) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "a.txt").write_text("a")
     known, stopped = threading.Event(), threading.Event()
@@ -723,7 +723,7 @@ def test_clients_as_they_are_made_outlive_a_restart(tmp_path: Path) -> None:
             await client.store.set("n", "after", 2)
             return await client.store.count()
 
-    with running_server(tmp_path / "server") as server, ThreadPoolExecutor() as pool:
+    with running_server(tmp_path / "server", begin=at_once) as server, ThreadPoolExecutor() as pool:
         client = holdfast.Client(server.api_key, url=server.url, namespace="plain")
         client._begin(SyncSender(client.sender.line, sleep=waiting.sleep))
         mirrored = client.namespace("mirrored")

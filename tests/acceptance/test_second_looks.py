@@ -9,6 +9,8 @@ import pytest
 import holdfast
 from holdfast import errors
 
+pytestmark = pytest.mark.in_memory
+
 
 class Home:
     """A vault with a clock that the test moves."""

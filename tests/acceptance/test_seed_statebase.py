@@ -16,6 +16,8 @@ from holdfast.engine.namespace import Namespace
 from holdfast.errors import SessionNotFound
 from holdfast.model.sessions import SessionInfo
 
+pytestmark = pytest.mark.in_memory
+
 CORRUPTED = """\
 # Turn 5: Agent is working perfectly
 state = {"user_request": "book flight", "destination": "NYC", "dates": "2024-03-15"}

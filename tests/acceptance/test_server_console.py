@@ -13,17 +13,19 @@ import httpx
 import pytest
 
 import holdfast
-from holdfast.testing.servers import ADMIN_KEY, API_KEY, COMMAND, Server, running_server
+from holdfast.testing.servers import ADMIN_KEY, API_KEY, COMMAND, Begin, Server, running_server
+
+pytestmark = pytest.mark.in_memory
 
 OURS = {"Sec-Fetch-Site": "same-origin", "X-Holdfast-Console": "1"}
 ALICE = {"X-Namespace": "alice"}
 
 
 @pytest.fixture(scope="module")
-def server(either: tuple[Path, dict[str, str]]) -> Iterator[Server]:
+def server(either: tuple[Path, dict[str, str]], at_once: Begin) -> Iterator[Server]:
     folder, environ = either
     more = {"HOLDFAST_PREFIX": "/hf", **environ}
-    with running_server(folder, "--workers", "2", environ=more) as started:
+    with running_server(folder, "--workers", "2", environ=more, begin=at_once) as started:
         yield started
 
 

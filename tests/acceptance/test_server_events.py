@@ -15,7 +15,9 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
+
+pytestmark = pytest.mark.in_memory
 
 PATIENCE_S = 20.0
 TROVE = [sys.executable, "-c", "from trove_sdk.cli import main; main()"]
@@ -289,16 +291,21 @@ def test_a_stream_is_refused_to_whom_the_feed_is(server: Server, namespace: str)
         assert http.get("/v1/workspaces/ws-x/webhooks/stream").status_code == 404
 
 
-def test_a_stream_ends_with_the_server_which_does_not_wait_for_it(tmp_path: Path) -> None:
-    with running_server(tmp_path) as server, stream(server, "events/stream") as lines:
+def test_a_stream_ends_with_the_server_which_does_not_wait_for_it(
+    tmp_path: Path, at_once: Begin
+) -> None:
+    with (
+        running_server(tmp_path, begin=at_once) as server,
+        stream(server, "events/stream") as lines,
+    ):
         told = messages(lines)
         assert next(told)["type"] == "connected"
         assert server.stop() == 0
         assert list(told) == []
 
 
-def test_what_one_worker_does_the_stream_of_another_tells(tmp_path: Path) -> None:
-    with running_server(tmp_path, "--workers", "2") as server:
+def test_what_one_worker_does_the_stream_of_another_tells(tmp_path: Path, at_once: Begin) -> None:
+    with running_server(tmp_path, "--workers", "2", begin=at_once) as server:
         with (
             stream(server, "events/stream?namespace=alice") as one,
             stream(server, "events/stream?namespace=alice") as two,

@@ -18,7 +18,7 @@ from holdfast import AdminClient, AsyncClient, Client
 from holdfast.errors import AddOnly, InvalidValue, NotBuilt
 from holdfast.model.commands import Stopped
 from holdfast.testing.sandboxes import why_none
-from holdfast.testing.servers import COMMAND, Server, running_server
+from holdfast.testing.servers import COMMAND, Begin, Server, running_server
 
 needs_sandbox = pytest.mark.skipif(why_none() is not None, reason=why_none() or "")
 
@@ -26,10 +26,10 @@ EXEC = {"HOLDFAST_EXEC": "1"}
 
 
 @pytest.fixture(scope="module")
-def served(home: Path) -> Iterator[Server]:
+def served(home: Path, at_once: Begin) -> Iterator[Server]:
     if why_none() is not None:
         pytest.skip(why_none() or "")
-    with running_server(home, environ=EXEC) as started:
+    with running_server(home, environ=EXEC, begin=at_once) as started:
         yield started
 
 
@@ -252,9 +252,9 @@ def test_a_busy_namespace_keeps_no_other_of_its_tenant_waiting(served: Server) -
             task.result()
 
 
-def test_a_server_that_is_killed_leaves_no_command(tmp_path: Path) -> None:
+def test_a_server_that_is_killed_leaves_no_command(tmp_path: Path, at_once: Begin) -> None:
     number, places = f"8{os.getpid()}", [f"place-{each}" for each in range(4)]
-    with running_server(tmp_path, environ=EXEC) as server:
+    with running_server(tmp_path, environ=EXEC, begin=at_once) as server:
         begun = threading.Semaphore(0)
 
         def run(place: str) -> None:
@@ -313,8 +313,8 @@ def test_a_key_that_only_adds_runs_commands_and_takes_no_history(served: Server)
         assert [each.path for each in client.files.list()] == ["kept"]
 
 
-def test_a_server_without_it_runs_nothing(tmp_path: Path) -> None:
-    with running_server(tmp_path) as server, client_of(server, "alice") as client:
+def test_a_server_without_it_runs_nothing(tmp_path: Path, at_once: Begin) -> None:
+    with running_server(tmp_path, begin=at_once) as server, client_of(server, "alice") as client:
         with pytest.raises(NotBuilt, match="runs no commands") as told:
             client.exec("true")
         assert told.value.http_status == 501

@@ -18,7 +18,9 @@ import pytest
 import holdfast
 from holdfast.server.strangers import AT_ONCE, PER_S
 from holdfast.server.streams import STREAMS_OF_KEY
-from holdfast.testing.servers import COMMAND, Server, running_server
+from holdfast.testing.servers import COMMAND, Begin, Server, running_server
+
+pytestmark = pytest.mark.in_memory
 
 MIB, GIB = 1 << 20, 1 << 30
 PROMPT_S = 5.0
@@ -40,9 +42,10 @@ class Tenant:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = tmp_path_factory.mktemp("fairness")
-    with running_server(folder, environ={"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}) as running:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    with running_server(
+        home, environ={"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}, begin=at_once
+    ) as running:
         yield running
 
 
@@ -359,9 +362,9 @@ def test_an_archive_with_something_behind_its_end_is_refused_before_it_is_looked
     assert took < 1
 
 
-def test_a_server_that_looks_into_an_archive_stops_in_time(tmp_path: Path) -> None:
+def test_a_server_that_looks_into_an_archive_stops_in_time(tmp_path: Path, at_once: Begin) -> None:
     archive = archive_in(tmp_path, floats=2_000_000)
-    with running_server(tmp_path, environ={"HOLDFAST_STOP_SECONDS": "1"}) as server:
+    with running_server(tmp_path, environ={"HOLDFAST_STOP_SECONDS": "1"}, begin=at_once) as server:
         tenant = Tenant("", server.api_key, server.admin_key)
         with closing(upload(server, tenant, UPLOADS[0], f"Content-Length: {len(archive)}")) as wire:
             wire.sendall(archive)
@@ -371,9 +374,9 @@ def test_a_server_that_looks_into_an_archive_stops_in_time(tmp_path: Path) -> No
 
 
 def test_a_server_that_was_killed_leaves_no_upload_for_longer_than_until_the_next(
-    tmp_path: Path,
+    tmp_path: Path, at_once: Begin
 ) -> None:
-    with running_server(tmp_path) as server:
+    with running_server(tmp_path, begin=at_once) as server:
         tenant = Tenant("", server.api_key, server.admin_key)
         with closing(upload(server, tenant, UPLOADS[0], f"Content-Length: {GIB}")) as wire:
             wire.sendall(bytes(MIB))

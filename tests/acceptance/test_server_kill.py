@@ -16,7 +16,7 @@ import httpx
 import pytest
 
 from holdfast import wiring
-from holdfast.testing.servers import ADMIN_KEY, API_KEY, Server, running_server
+from holdfast.testing.servers import ADMIN_KEY, API_KEY, Begin, Server, running_server
 
 ROUNDS = 3
 AGENTS = 3
@@ -318,11 +318,11 @@ def trace_of(event: Any) -> Told:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, tmp_path: Path, at_once: Begin) -> Iterator[Server]:
     environ = {}
     if request.param == "postgres":
         environ["HOLDFAST_DATABASE_URL"] = request.getfixturevalue("postgres_url")
-    with running_server(tmp_path, environ=environ) as running:
+    with running_server(tmp_path, environ=environ, begin=at_once) as running:
         yield running
 
 

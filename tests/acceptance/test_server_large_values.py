@@ -21,7 +21,10 @@ LINES = "\n" * (17 * MIB)
 WORST_S = 0.6
 """What the server may compute while somebody waits: three times what it does."""
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="/proc says what it costs")
+pytestmark = [
+    pytest.mark.in_memory,
+    pytest.mark.skipif(sys.platform != "linux", reason="/proc says what it costs"),
+]
 
 
 @pytest.fixture(scope="module")

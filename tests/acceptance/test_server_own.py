@@ -833,8 +833,8 @@ def test_collecting_gives_bytes_back_and_verifying_finds_nothing_wrong(
     assert (found["ok"], found["faults"]) == (True, [])
 
 
-def test_damage_is_told_and_named(tmp_path: Path) -> None:
-    with running_server(tmp_path) as server:
+def test_damage_is_told_and_named(tmp_path: Path, at_once: Begin) -> None:
+    with running_server(tmp_path, begin=at_once) as server:
         with client(server, server.api_key, "alice") as agent:
             # Too much, and not to be compressed: it is in a pack and not in the catalog.
             put(agent, "k", Random(7).randbytes(300_000).hex())

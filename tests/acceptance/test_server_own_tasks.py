@@ -9,16 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 PATIENCE_S = 30.0
 _NUMBERS = count(1)
 
 
 @pytest.fixture(scope="module")
-def server(either: tuple[Path, dict[str, str]]) -> Iterator[Server]:
+def server(either: tuple[Path, dict[str, str]], at_once: Begin) -> Iterator[Server]:
     folder, environ = either
-    with running_server(folder, "--workers", "2", environ=environ) as started:
+    with running_server(folder, "--workers", "2", environ=environ, begin=at_once) as started:
         yield started
 
 

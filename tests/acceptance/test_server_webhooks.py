@@ -389,11 +389,11 @@ def test_a_receiver_that_is_gone_is_believed(hooks: Hooks, namespace: str) -> No
 
 
 def test_what_was_committed_when_the_server_was_killed_is_delivered_by_the_next(
-    tmp_path: Path,
+    tmp_path: Path, at_once: Begin
 ) -> None:
     # It does not deliver: so it is certain to die between the commit and the delivery.
     idle = {**ENVIRON, "HOLDFAST_WORKS": "0"}
-    with receiver() as there, running_server(tmp_path, environ=idle) as server:
+    with receiver() as there, running_server(tmp_path, environ=idle, begin=at_once) as server:
         with admin(server) as hooks:
             hook = hooks.create(there.url, namespace="alice")
             for number in range(3):
@@ -409,10 +409,10 @@ def test_what_was_committed_when_the_server_was_killed_is_delivered_by_the_next(
         assert all(is_authentic(hook["signing_secret"], each.body, each.headers) for each in got)
 
 
-def test_several_workers_deliver_each_event_once(tmp_path: Path) -> None:
+def test_several_workers_deliver_each_event_once(tmp_path: Path, at_once: Begin) -> None:
     with (
         receiver() as there,
-        running_server(tmp_path, "--workers", "2", environ=ENVIRON) as server,
+        running_server(tmp_path, "--workers", "2", environ=ENVIRON, begin=at_once) as server,
         admin(server) as hooks,
     ):
         hook = hooks.create(there.url, namespace="alice")

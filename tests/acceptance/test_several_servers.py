@@ -20,7 +20,7 @@ import pytest
 
 import holdfast
 from holdfast.testing.proxies import Proxy
-from holdfast.testing.servers import ADMIN_KEY, API_KEY, COMMAND, Server, running_server
+from holdfast.testing.servers import ADMIN_KEY, API_KEY, COMMAND, Begin, Server, running_server
 from holdfast.testing.shells import environment
 
 pytestmark = [pytest.mark.postgres, pytest.mark.in_memory]
@@ -78,14 +78,16 @@ def wait_until(is_so: Callable[[], bool]) -> float:
 
 
 def test_while_the_database_is_away_all_are_told_soon_and_it_is_used_as_soon_as_it_is_back(
-    postgres_url: str, tmp_path: Path
+    postgres_url: str, tmp_path: Path, at_once: Begin
 ) -> None:
     place = urlsplit(postgres_url)
     assert place.port is not None
     with Proxy(place.port) as proxy:
         url = postgres_url.replace(f":{place.port}/", f":{proxy.port}/")
         with (
-            running_server(tmp_path, environ={"HOLDFAST_DATABASE_URL": url}) as server,
+            running_server(
+                tmp_path, environ={"HOLDFAST_DATABASE_URL": url}, begin=at_once
+            ) as server,
             Writers(server) as writers,
             client(server) as http,
         ):
@@ -125,7 +127,7 @@ def test_while_the_database_is_away_all_are_told_soon_and_it_is_used_as_soon_as_
 
 
 def test_the_first_keys_are_in_the_catalog_until_one_is_used(
-    postgres_url: str, tmp_path: Path
+    postgres_url: str, tmp_path: Path, warm: tuple[str, ...], at_once: Begin
 ) -> None:
     environ = {
         **environment(tmp_path),
@@ -136,19 +138,19 @@ def test_the_first_keys_are_in_the_catalog_until_one_is_used(
 
     def first() -> dict[str, str]:
         told = subprocess.run(
-            [*COMMAND, "keys", "first", "--json"], env=environ, capture_output=True, check=True
+            [*warm, "keys", "first", "--json"], env=environ, capture_output=True, check=True
         )
         return {each["scope"]: each["api_key"] for each in json.loads(told.stdout)["keys"]}
 
     given = {"HOLDFAST_ADMIN_KEY": "", "HOLDFAST_API_KEY": "", "TMPDIR": str(tmp_path)}
-    with running_server(tmp_path / "a", environ={**environ, **given}) as server:
+    with running_server(tmp_path / "a", environ={**environ, **given}, begin=at_once) as server:
         keys = first()
         assert keys.keys() == {"admin", "runtime"}
         assert first() == keys
         # What is no terminal may be a log.
         assert not any(key in server.log.read_text() for key in keys.values())
         assert not (server.data / "credentials.json").exists()
-        with running_server(tmp_path / "b", environ={**environ, **given}) as other:
+        with running_server(tmp_path / "b", environ={**environ, **given}, begin=at_once) as other:
             assert first() == keys
             with client(other, keys["runtime"]) as http:
                 assert http.get("/v1/me").status_code == 200
@@ -207,14 +209,16 @@ def test_a_server_needs_nothing_that_can_be_written_but_its_spool_and_the_packs(
 
 
 @pytest.fixture
-def three(postgres_url: str, tmp_path: Path) -> Iterator[list[Server]]:
+def three(postgres_url: str, tmp_path: Path, at_once: Begin) -> Iterator[list[Server]]:
     with ExitStack() as stack:
         environ = {
             "HOLDFAST_DATABASE_URL": postgres_url,
             "HOLDFAST_OBJECTS_URL": str(tmp_path / "p"),
         }
         yield [
-            stack.enter_context(running_server(tmp_path / str(number), environ=environ))
+            stack.enter_context(
+                running_server(tmp_path / str(number), environ=environ, begin=at_once)
+            )
             for number in range(3)
         ]
 

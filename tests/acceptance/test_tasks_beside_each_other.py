@@ -14,6 +14,8 @@ import holdfast
 from holdfast.errors import Conflict, OthersChanged
 from holdfast.testing.servers import Server
 
+pytestmark = pytest.mark.in_memory
+
 
 @pytest.fixture
 def agent(opens: Callable[[], Any]) -> Any:

@@ -17,6 +17,8 @@ from holdfast.engine.namespace import Namespace
 from holdfast.model.basics import Kind
 from holdfast.testing.servers import Server
 
+pytestmark = pytest.mark.in_memory
+
 PLAIN = """
 import signal, sys
 import holdfast

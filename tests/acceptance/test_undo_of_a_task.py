@@ -590,14 +590,14 @@ def test_a_task_in_a_directory_is_what_lies_between_its_snapshots(tmp_path: Path
         assert (place / "new2").read_text() == "task"
 
 
-def test_the_command_line_takes_a_run_back(tmp_path: Path) -> None:
+def test_the_command_line_takes_a_run_back(tmp_path: Path, warm: tuple[str, ...]) -> None:
     place, vault = tmp_path / "project", tmp_path / "vault"
     place.mkdir()
     (place / "a").write_text("before")
 
     def typed(*arguments: str) -> Any:
         return subprocess.run(
-            [sys.executable, "-m", "holdfast", *arguments],
+            [*warm, *arguments],
             cwd=place,
             env={**os.environ, "HOLDFAST_DATA": str(vault)},
             capture_output=True,

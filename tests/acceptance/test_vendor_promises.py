@@ -31,6 +31,8 @@ from holdfast.engine.namespace import Namespace
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.servers import Begin, Server, running_server
 
+pytestmark = pytest.mark.in_memory
+
 _NUMBERS = count(1)
 
 
@@ -293,11 +295,11 @@ def closing_after(server: Server) -> Generator[None]:
     "where", ["on_sqlite", pytest.param("on_postgres", marks=pytest.mark.postgres)]
 )
 def test_servers_tell_of_a_session_that_lapses_by_themselves_and_once(
-    request: pytest.FixtureRequest, tmp_path: Path, where: str
+    request: pytest.FixtureRequest, tmp_path: Path, where: str, at_once: Begin
 ) -> None:
     server: Server = request.getfixturevalue(where)
     name = f"agent-{next(_NUMBERS)}"
-    other = Server(data=server.data, log=tmp_path / "log", environ=server.environ)
+    other = Server(data=server.data, log=tmp_path / "log", environ=server.environ, begin=at_once)
     with (
         closing_after(other.start()),
         holdfast.AdminClient(other.admin_key, url=other.url) as admin,

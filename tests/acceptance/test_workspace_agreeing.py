@@ -3,7 +3,6 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -15,9 +14,7 @@ from holdfast.engine.core.limits import Limits
 from holdfast.engine.directory import move
 from holdfast.engine.directory.writer import Follower
 from holdfast.errors import Busy, PathExists, TooLarge, Unavailable
-from holdfast.testing.servers import running_server
-
-HOLDFAST = (sys.executable, "-m", "holdfast")
+from holdfast.testing.servers import Begin, running_server
 
 
 class Place:
@@ -329,16 +326,18 @@ def test_who_cannot_take_all_in_is_told_the_way_back(tmp_path: Path) -> None:
         assert (place.tree / "a.txt").read_text() == "a"
 
 
-def test_over_http_and_on_the_command_line(tmp_path: Path) -> None:
+def test_over_http_and_on_the_command_line(
+    tmp_path: Path, warm: tuple[str, ...], at_once: Begin
+) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
     (tree / "a.txt").write_text("a")
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [*HOLDFAST, "--data", str(server.data), *arguments]
+        command = [*warm, "--data", str(server.data), *arguments]
         return subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True)
 
-    with running_server(tmp_path / "served") as server:
+    with running_server(tmp_path / "served", begin=at_once) as server:
         run("init", "--namespace", "alice")
         with holdfast.Client(server.api_key, url=server.url, namespace="alice") as agent:
             agent.files.write("b.txt", "over http")

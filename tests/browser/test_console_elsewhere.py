@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 
 from holdfast.testing.postgres import PostgresServer
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 PREFIX = "/holdfast"
 
 
 @pytest.fixture(scope="module")
-def server(home: Path, postgres: PostgresServer) -> Iterator[Server]:
+def server(home: Path, postgres: PostgresServer, at_once: Begin) -> Iterator[Server]:
     name = postgres.create_database()
     environ = {"HOLDFAST_PREFIX": PREFIX, "HOLDFAST_DATABASE_URL": postgres.dsn(name)}
-    with running_server(home, "--workers", "4", environ=environ) as started:
+    with running_server(home, "--workers", "4", environ=environ, begin=at_once) as started:
         yield started
     postgres.drop_database(name)
 

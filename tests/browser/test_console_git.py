@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 from holdfast.testing.sshd import MISSING, PROGRAM, Sshd
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason=MISSING)
@@ -24,10 +24,10 @@ def expect(locator: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def server(home: Path) -> Iterator[Server]:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
     """A server that may push to this machine."""
     environ = {"HOLDFAST_SECRETS_KEY": KEY, "HOLDFAST_ALLOW_PRIVATE_REMOTES": "1"}
-    with running_server(home, environ=environ) as started:
+    with running_server(home, environ=environ, begin=at_once) as started:
         yield started
 
 

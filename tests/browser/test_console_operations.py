@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 WIDTHS = {"wide": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
 NARROWEST = 320
@@ -29,9 +29,11 @@ def expect(locator: Any) -> Any:
 
 
 @pytest.fixture(scope="module")
-def server(home: Path) -> Iterator[Server]:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
     """A server that may tell somebody on this machine."""
-    with running_server(home, environ={"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}) as started:
+    with running_server(
+        home, environ={"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}, begin=at_once
+    ) as started:
         yield started
 
 

@@ -27,6 +27,8 @@ from trove_sdk.cli import _build_root as build_root
 import holdfast
 from holdfast.testing.servers import Server
 
+pytestmark = pytest.mark.in_memory
+
 TROVE = Path(sys.executable).with_name("trove")
 PATIENCE_S = 30
 

@@ -12,18 +12,18 @@ import pytest
 from trove_sdk import AsyncTroveClient, TroveClient, TroveError, TroveExecError, TroveTimeoutError
 
 from holdfast.testing.sandboxes import why_none
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
 
 TROVE = (sys.executable, "-c", "import sys; from trove_sdk.cli import main; sys.exit(main())")
 """The program, also where it was installed for another interpreter."""
 
 
 @pytest.fixture(scope="module")
-def server(home: Path) -> Iterator[Server]:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
     """A server that runs commands."""
     if why_none() is not None:
         pytest.skip(why_none() or "")
-    with running_server(home, environ={"HOLDFAST_EXEC": "1"}) as started:
+    with running_server(home, environ={"HOLDFAST_EXEC": "1"}, begin=at_once) as started:
         yield started
 
 
@@ -91,10 +91,12 @@ def test_what_is_too_much_has_the_status_that_clients_know(
 
 
 @pytest.mark.slow
-def test_a_command_that_takes_too_long_is_a_timeout(tmp_path: Path, namespace: str) -> None:
+def test_a_command_that_takes_too_long_is_a_timeout(
+    tmp_path: Path, namespace: str, at_once: Begin
+) -> None:
     environ = {"HOLDFAST_EXEC": "1", "HOLDFAST_EXEC_SECONDS": "3"}
     with (
-        running_server(tmp_path, environ=environ) as server,
+        running_server(tmp_path, environ=environ, begin=at_once) as server,
         TroveClient(server.api_key, namespace, base_url=server.url) as trove,
     ):
         with pytest.raises(TroveTimeoutError):

@@ -417,8 +417,8 @@ def test_a_namespace_with_odd_characters_is_a_namespace(server: Server, name: st
         assert client.read_text("x") == name
 
 
-def test_a_base_url_may_have_a_prefix_and_a_slash(tmp_path: Path) -> None:
-    with running_server(tmp_path, environ={"HOLDFAST_PREFIX": "/pre"}) as server:
+def test_a_base_url_may_have_a_prefix_and_a_slash(tmp_path: Path, at_once: Begin) -> None:
+    with running_server(tmp_path, environ={"HOLDFAST_PREFIX": "/pre"}, begin=at_once) as server:
         for url in (server.url, f"{server.url}/"):
             with TroveClient(server.api_key, "a", base_url=url) as client:
                 client.upload("a%2Fb", b"x")

@@ -707,13 +707,15 @@ def test_an_attached_directory_still_belongs_to_its_timeline(tmp_path: Path) -> 
 # As it is typed
 
 
-def test_the_commands_make_a_backup_and_bring_it_back(tmp_path: Path) -> None:
+def test_the_commands_make_a_backup_and_bring_it_back(
+    tmp_path: Path, warm: tuple[str, ...]
+) -> None:
     project, data = tmp_path / "project", tmp_path / "vault"
     project.mkdir()
     (project / "a.txt").write_text("one")
 
     def type_(*argv: str) -> "subprocess.CompletedProcess[str]":
-        command = [str(Path(sys.executable).with_name("holdfast")), *argv, "--data", str(data)]
+        command = [*warm, *argv, "--data", str(data)]
         return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
 
     assert type_("init").returncode == 0

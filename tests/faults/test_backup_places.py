@@ -146,7 +146,7 @@ def test_a_vault_in_a_database_whose_packs_are_in_the_same_bucket(
 
 
 def test_the_commands_take_a_bucket_and_the_key_in_a_file(
-    tmp_path: Path, bucket_url: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, bucket_url: str, monkeypatch: pytest.MonkeyPatch, warm: tuple[str, ...]
 ) -> None:
     with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
         fill(vault)
@@ -154,7 +154,7 @@ def test_the_commands_take_a_bucket_and_the_key_in_a_file(
 
     def type_(*argv: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [*COMMAND, *argv], cwd=tmp_path, capture_output=True, text=True, check=False
+            [*warm, *argv], cwd=tmp_path, capture_output=True, text=True, check=False
         )
 
     monkeypatch.setenv("HOLDFAST_BACKUP_KEY_FILE", str(tmp_path / "key"))

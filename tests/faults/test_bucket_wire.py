@@ -20,6 +20,8 @@ from holdfast.errors import (
 )
 from holdfast.testing.buckets import Fault, SeaweedServer, Wire, free_ports
 
+pytestmark = pytest.mark.in_memory
+
 NOISE = random.Random(5).randbytes(400_000)
 """More than what is kept inside the catalog."""
 

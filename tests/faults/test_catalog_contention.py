@@ -26,7 +26,7 @@ from holdfast.ids import NamespaceId, ObjectId, PackName, TenantId, object_id_of
 from holdfast.model.basics import EMPTY_ROOT, Head, Placement, Plane, Size
 from holdfast.testing.postgres import PostgresServer
 
-pytestmark = pytest.mark.in_memory
+pytestmark = [pytest.mark.in_memory, pytest.mark.usefixtures("made_anew")]
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 PROCESSES, THREADS, TURNS = 10, 5, 4

@@ -26,7 +26,8 @@ from holdfast.errors import Damaged, Unavailable
 from holdfast.testing.flips import flip_in_file
 from holdfast.testing.shells import environment
 
-COMMAND = str(Path(sys.executable).with_name("holdfast"))
+pytestmark = pytest.mark.in_memory
+
 DAMAGED = 5
 SNAPSHOTS = 30
 
@@ -143,14 +144,16 @@ def test_packs_of_what_is_missing_stay_until_the_loss_is_accepted(tmp_path: Path
         assert set(vault.rglob("*.pack")) < packs
 
 
-def test_commands_say_what_is_missing_until_it_is_accepted(tmp_path: Path) -> None:
+def test_commands_say_what_is_missing_until_it_is_accepted(
+    tmp_path: Path, warm: tuple[str, ...]
+) -> None:
     project = tmp_path / "project"
     project.mkdir()
     environ = environment(tmp_path)
 
     def holds(*argv: str) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            [COMMAND, *argv], cwd=project, env=environ, capture_output=True, text=True, check=False
+            [*warm, *argv], cwd=project, env=environ, capture_output=True, text=True, check=False
         )
 
     assert holds("init", "--local").returncode == 0

@@ -15,6 +15,8 @@ from holdfast.engine.backups.manifest import MANIFEST_NAME, decode_manifest, has
 from holdfast.errors import Damaged
 from holdfast.testing.flips import flip_in_index
 
+pytestmark = pytest.mark.in_memory
+
 EACH = range(5)
 
 

@@ -35,6 +35,8 @@ from holdfast.testing.faults import (
 )
 from holdfast.testing.places import FusedOs, touches_files
 
+pytestmark = pytest.mark.in_memory
+
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
 Model = dict[tuple[str, str], Any]
 

@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 import holdfast
 from holdfast.durable import keeping
 from holdfast.durable.store import DurableStore, open_store
+from holdfast.testing.postgres import find_base
 
 names = st.sampled_from(["a", "b", "", "a\0", "ü"])
 keys = st.sampled_from(["", "k", "k\0", "kk", "long" * 100, "\U0001f600"])
@@ -35,7 +36,7 @@ class Kept(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="durable-model-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="durable-model-", dir=find_base()))
         self.model: Model = {}
         self.snapshots: list[tuple[Any, Model]] = []
         # What the log holds and the catalog does not, also if it came to nothing in the end.

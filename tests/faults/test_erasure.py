@@ -256,13 +256,15 @@ def test_a_tenant_that_is_at_its_quota_is_erased_from_all_the_same(vault: Place)
         assert opened.verify().ok
 
 
-def test_the_command_asks_twice_and_writes_the_certificate(tmp_path: Path) -> None:
+def test_the_command_asks_twice_and_writes_the_certificate(
+    tmp_path: Path, warm: tuple[str, ...]
+) -> None:
     vault, project = tmp_path / "vault", tmp_path / "project"
     project.mkdir()
     (project / "secret.txt").write_text(WORD)
 
     def type_(*argv: str) -> subprocess.CompletedProcess[bytes]:
-        command = [sys.executable, "-m", "holdfast", "--data", str(vault), *argv]
+        command = [*warm, "--data", str(vault), *argv]
         return subprocess.run(command, cwd=project, capture_output=True, check=False)
 
     assert type_("init").returncode == 0

@@ -23,6 +23,8 @@ from holdfast.model.basics import Kind
 from holdfast.model.webhooks import DeliveryState
 from holdfast.testing.faults import Fuse, FusedBlobStore, FusedCatalog, fuses
 
+pytestmark = pytest.mark.in_memory
+
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 LATER = NOON + LEASE + timedelta(days=3)
 LIMITS = Limits(free_floor_bytes=0)

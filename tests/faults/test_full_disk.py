@@ -29,6 +29,8 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import LimitExceeded, PathNotFound, QuotaExceeded, StorageFull
 from holdfast.testing.faults import Observed, find_litter, observe
 
+pytestmark = pytest.mark.usefixtures("made_anew")
+
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
 KIB = 1 << 10

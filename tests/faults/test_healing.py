@@ -18,6 +18,8 @@ import holdfast
 from holdfast import Holdfast, Limits
 from holdfast.errors import Damaged
 
+pytestmark = pytest.mark.in_memory
+
 LIMITS = Limits(inline_bytes=2048, free_floor_bytes=0)
 
 
@@ -60,9 +62,9 @@ def files_in(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def original(home: Path) -> Path:
     """Two directories that share some bytes, and ten snapshots of them."""
-    place = tmp_path_factory.mktemp("original")
+    place = home / "original"
     with open_vault(place) as hf:
         for name in ("one", "two"):
             (place / name / "src").mkdir(parents=True)

@@ -8,6 +8,8 @@ from holdfast.errors import Damaged
 from holdfast.testing.clocks import Watch
 from holdfast.testing.damaged import Kept
 
+pytestmark = pytest.mark.in_memory
+
 
 def reasons(kept: Kept) -> str:
     return "; ".join(f"{fault.what}: {fault.reason}" for fault in kept.vault.verify().faults)

@@ -15,6 +15,8 @@ import holdfast
 from holdfast.errors import CatalogLost
 from holdfast.testing.shells import environment
 
+pytestmark = pytest.mark.in_memory
+
 DAMAGED = 5
 NOISE = Random(1).randbytes(400_000)
 

@@ -12,6 +12,8 @@ from holdfast.engine.planes.missing import MOST_ADDED
 from holdfast.errors import Damaged
 from holdfast.testing.damaged import Kept, kept_on_postgres, kept_on_sqlite
 
+pytestmark = pytest.mark.in_memory
+
 MINE = "plane = '{0}' AND sequence = (SELECT MAX(sequence) FROM pending WHERE plane = '{0}')"
 
 

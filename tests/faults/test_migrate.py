@@ -34,7 +34,7 @@ from holdfast.testing.damaged import one_of_each
 from holdfast.testing.faults import fuses
 from holdfast.testing.postgres import PostgresServer
 
-pytestmark = pytest.mark.in_memory
+pytestmark = [pytest.mark.in_memory, pytest.mark.usefixtures("made_anew")]
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 NEWEST = newest_format()

@@ -19,7 +19,9 @@ from holdfast.sdk.calls import Call, Sync
 from holdfast.sdk.lines import Line, ReachNamespace, line_to
 from holdfast.sdk.sending import SyncSender
 from holdfast.testing.faults import PowerCut
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
+
+pytestmark = pytest.mark.in_memory
 
 T = TypeVar("T")
 
@@ -93,8 +95,8 @@ class Machine:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("crash")) as running:
+def server(home: Path, at_once: Begin) -> Iterator[Server]:
+    with running_server(home, begin=at_once) as running:
         yield running
 
 

@@ -20,7 +20,9 @@ import pytest
 import holdfast
 from holdfast import errors
 from holdfast.mirror.following import PACK_BYTES
-from holdfast.testing.servers import Server, running_server
+from holdfast.testing.servers import Begin, Server, running_server
+
+pytestmark = pytest.mark.in_memory
 
 FILES = 40
 FILE_BYTES = 512 << 10
@@ -101,8 +103,8 @@ class Proxy:
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Server]:
-    with running_server(tmp_path / "server") as running:
+def server(tmp_path: Path, at_once: Begin) -> Iterator[Server]:
+    with running_server(tmp_path / "server", begin=at_once) as running:
         yield running
 
 

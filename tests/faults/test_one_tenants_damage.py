@@ -11,6 +11,8 @@ from holdfast.engine.tenancy.webhooks import Outcome, Parcel
 from holdfast.errors import Damaged, OthersChanged, RowDamaged
 from holdfast.testing.damaged import Kept
 
+pytestmark = pytest.mark.in_memory
+
 HOOK = "https://hooks.example/in"
 
 

@@ -95,8 +95,8 @@ class Place:
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Place:
-    return Place(tmp_path_factory.mktemp("place"))
+def built(home: Path) -> Place:
+    return Place(home / "place")
 
 
 @pytest.fixture

@@ -30,6 +30,8 @@ from holdfast.testing.faults import (
     leaves_traces,
 )
 
+pytestmark = pytest.mark.in_memory
+
 LIMITS = Limits(free_floor_bytes=0)
 
 Act = Callable[[Namespace], object]

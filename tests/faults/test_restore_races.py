@@ -21,6 +21,8 @@ from holdfast.testing.clocks import Watch
 from holdfast.testing.faults import FusedCatalog
 from holdfast.testing.visitors import Interloper
 
+pytestmark = pytest.mark.in_memory
+
 Act = Callable[[], object]
 # Everything is in packs, and nothing waits to be forgotten.
 LIMITS = Limits(inline_bytes=0, free_floor_bytes=0, grace=timedelta(0))

@@ -36,6 +36,8 @@ from holdfast.testing.faults import (
     leaves_traces,
 )
 
+pytestmark = pytest.mark.in_memory
+
 NOW = datetime(2031, 5, 1, tzinfo=UTC)
 MINUTE = timedelta(minutes=1)
 LIMITS = Limits(inline_bytes=16, free_floor_bytes=0)

@@ -11,6 +11,8 @@ from holdfast.catalog.rows import SNAPSHOT
 from holdfast.model.basics import SnapshotInfo
 from holdfast.testing.damaged import Kept
 
+pytestmark = pytest.mark.in_memory
+
 ANOTHER = "the journal says that it has another root"
 
 

@@ -20,6 +20,8 @@ import holdfast
 from holdfast.errors import StorageFull, StorageReadOnly
 from holdfast.testing.shells import environment
 
+pytestmark = pytest.mark.usefixtures("made_anew")
+
 MIB = 1 << 20
 
 KILLED = """

@@ -19,6 +19,7 @@ import holdfast
 from holdfast.engine.core.limits import Limits
 from holdfast.errors import AddOnly, Conflict, NotFound
 from holdfast.testing.clocks import Watch
+from holdfast.testing.postgres import find_base
 
 NAMES = ("a", "b")
 RETENTION = timedelta(days=30)
@@ -122,7 +123,7 @@ class Place:
 def test_nothing_goes_because_of_a_caller_who_only_adds(
     before: list[Step], during: list[Step]
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=find_base()) as folder:
         clock = Watch()
         place = Place(Path(folder) / "here", clock)
         for step in [("write", 0), ("snapshot", 0), *before]:

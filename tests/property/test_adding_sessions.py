@@ -21,6 +21,7 @@ from holdfast.engine.core.limits import Limits
 from holdfast.errors import AddOnly, Conflict, NotFound
 from holdfast.testing.clocks import Watch
 from holdfast.testing.damaged import run_in
+from holdfast.testing.postgres import find_base
 
 IDS = ("x", "y")
 RETENTION = timedelta(days=30)
@@ -42,7 +43,7 @@ def steps(of: st.SearchStrategy[str], most: int) -> st.SearchStrategy[list[Step]
 @cache
 def forged(number: int) -> bytes:
     """Returns an archive from elsewhere, with some sessions that are soon over, or are already."""
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=find_base()) as folder:
         clock = Watch(Watch().now + timedelta(days=4 * number - 8))
         with holdfast.open(Path(folder) / "vault", clock=clock) as vault:
             agent = vault.namespace("elsewhere")
@@ -149,7 +150,7 @@ class Place:
 def test_no_session_goes_because_of_a_caller_who_only_adds(
     before: list[Step], during: list[Step]
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(dir=find_base()) as folder:
         clock = Watch()
         place = Place(Path(folder) / "here", clock)
         for step in [("snapshot", 0), ("create", 8), ("say", 0), *before]:

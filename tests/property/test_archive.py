@@ -52,12 +52,11 @@ values = st.dictionaries(st.tuples(texts, texts), plain | st.just("long " * 5000
 
 @pytest.fixture(scope="module")
 def vaults(
-    tmp_path_factory: pytest.TempPathFactory,
+    home: Path,
 ) -> Iterator[tuple[holdfast.Holdfast, holdfast.Holdfast, Path]]:
     """Two vaults and a folder for what goes from one to the other."""
-    folder = tmp_path_factory.mktemp("archives")
-    with holdfast.open(folder / "here") as here, holdfast.open(folder / "there") as there:
-        yield here, there, folder
+    with holdfast.open(home / "here") as here, holdfast.open(home / "there") as there:
+        yield here, there, home
 
 
 def fill(agent: holdfast.Namespace, tree: dict[bytes, Any], store: dict[Any, Any]) -> None:

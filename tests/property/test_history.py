@@ -8,7 +8,7 @@ before and after a slash, so that what lies in a directory has strangers for nei
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import count, pairwise
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -61,10 +61,8 @@ class World:
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgres"])
-def vault(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[holdfast.Holdfast]:
-    folder = tmp_path_factory.mktemp("histories")
+def vault(request: pytest.FixtureRequest, home: Path) -> Iterator[holdfast.Holdfast]:
+    folder = home / request.param
     if request.param == "sqlite":
         with holdfast.open(folder) as opened:
             yield opened

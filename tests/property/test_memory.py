@@ -35,10 +35,8 @@ QUERIES = st.lists(WORDS, max_size=5).map(" ".join)
 @pytest.fixture(
     scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 )
-def vault(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[holdfast.Holdfast]:
-    folder: Path = tmp_path_factory.mktemp("memory")
+def vault(request: pytest.FixtureRequest, home: Path) -> Iterator[holdfast.Holdfast]:
+    folder = home / request.param
     where: object = folder / "vault"
     if request.param == "postgres":
         server = request.getfixturevalue("postgres")

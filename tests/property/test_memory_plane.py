@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 import holdfast
 from holdfast import Name, Plane
 from holdfast.testing.clocks import Watch
+from holdfast.testing.postgres import find_base
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 WORDS = ("tea", "coffee", "rain", "x" * 400)
@@ -49,7 +50,7 @@ class Remembering(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-plane-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="holdfast-plane-", dir=find_base()))
         self.clock = Watch(START, step=timedelta(microseconds=1))
         self.vault = holdfast.open(self.folder / "vault", clock=self.clock)
         self.worlds = {"main": World()}

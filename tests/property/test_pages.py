@@ -31,8 +31,8 @@ keys = st.tuples(st.text("a\0/ü", max_size=2), st.text("a\0/ü", max_size=2))
 
 
 @pytest.fixture(scope="module")
-def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[holdfast.Holdfast]:
-    with holdfast.open(tmp_path_factory.mktemp("pages")) as opened:
+def vault(home: Path) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(home / "vault") as opened:
         yield opened
 
 

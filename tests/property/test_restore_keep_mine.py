@@ -9,6 +9,7 @@ stays, and is named. Going back is one move: undone, all is as it was.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import count, pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -125,8 +126,8 @@ def play(
 
 
 @pytest.fixture(scope="module")
-def vault(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    with holdfast.open(tmp_path_factory.mktemp("keep-mine") / "vault") as opened:
+def vault(home: Path) -> Any:
+    with holdfast.open(home / "vault") as opened:
         yield opened
 
 

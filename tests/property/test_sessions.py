@@ -39,6 +39,7 @@ from holdfast.model.basics import Kind, Plane, Size
 from holdfast.model.changes import Restored
 from holdfast.model.sessions import Version, VersionKind
 from holdfast.testing.faults import contents
+from holdfast.testing.postgres import find_base
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
 LIMITS = Limits(inline_bytes=4096, free_floor_bytes=0)
@@ -142,8 +143,7 @@ class SessionsMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        memory = Path("/dev/shm")
-        self.folder = Path(tempfile.mkdtemp(dir=memory if memory.is_dir() else None))
+        self.folder = Path(tempfile.mkdtemp(dir=find_base()))
         self.catalog = SqliteCatalog(self.folder)
         self.ticks = count()
         self.open()
@@ -508,7 +508,10 @@ def test_a_patch_of_a_list_names_what_changed_and_not_what_stayed(
 @settings(max_examples=20)
 @given(first=states, second=states)
 def test_the_patch_between_two_versions_is_told_by_the_session(first: State, second: State) -> None:
-    with tempfile.TemporaryDirectory() as folder, closing(SqliteCatalog(Path(folder))) as catalog:
+    with (
+        tempfile.TemporaryDirectory(dir=find_base()) as folder,
+        closing(SqliteCatalog(Path(folder))) as catalog,
+    ):
         context = Context.of(catalog, DiskBlobStore(Path(folder) / "packs"), limits=LIMITS)
         sessions = Holdfast(context).namespace("agent").sessions
         name = sessions.create("agent", initial_state=first).id

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 import holdfast
+from holdfast.testing.postgres import find_base
 from holdfast.tree import Node, build, decode_node, iterate
 
 NAMES = st.sampled_from(["a", "a\0", "a\0b", "b", ""])
@@ -21,7 +22,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = TemporaryDirectory()
+        self.folder = TemporaryDirectory(dir=find_base())
         self.vault = holdfast.open(self.folder.name)
         self.store = self.vault.namespace("alice").store
         self.model: Pairs = {}

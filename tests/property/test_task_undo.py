@@ -268,10 +268,8 @@ _names = count()
 
 @given(seed=st.integers(0, 2**32), tasks=st.integers(2, 8))
 @settings(max_examples=12)
-def test_each_task_is_taken_back_alone(
-    tmp_path_factory: pytest.TempPathFactory, seed: int, tasks: int
-) -> None:
-    with holdfast.open(tmp_path_factory.mktemp("vault")) as vault:
+def test_each_task_is_taken_back_alone(home: Path, seed: int, tasks: int) -> None:
+    with holdfast.open(home / f"vault-{next(_names)}") as vault:
         play(World(vault, "agent", tasks), random.Random(seed))
 
 

@@ -22,6 +22,8 @@ from holdfast.server.routing import Route, Who
 from holdfast.server.verdicts import READS
 from holdfast.testing.clocks import Watch
 
+pytestmark = pytest.mark.in_memory
+
 DAY = timedelta(days=1)
 MONTH = 30 * DAY
 

@@ -33,6 +33,8 @@ from holdfast.errors import (
 )
 from holdfast.ids import IdMaker, SnapshotId
 
+pytestmark = pytest.mark.in_memory
+
 LONG = "deep/" * 30 + "name"
 LARGE = bytes(range(256)) * 1200
 FUTURE, PAST = datetime(2250, 1, 1, tzinfo=UTC), datetime(1931, 5, 6, 7, 8, 9, 123, tzinfo=UTC)

@@ -121,10 +121,8 @@ def prepare(vault: Holdfast, clock: list[datetime]) -> Prepared:
 @pytest.fixture(
     scope="module", params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)]
 )
-def prepared(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Prepared]:
-    folder: Path = tmp_path_factory.mktemp("vault")
+def prepared(request: pytest.FixtureRequest, home: Path) -> Iterator[Prepared]:
+    folder = home / request.param
     clock = [datetime(2026, 1, 1, tzinfo=UTC)]
     server: PostgresServer | None = None
     location: str | Path = folder

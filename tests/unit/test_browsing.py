@@ -18,8 +18,8 @@ PATHS = st.lists(NAMES, min_size=1, max_size=4).map("/".join)
 
 
 @pytest.fixture(scope="module")
-def vault(tmp_path_factory: pytest.TempPathFactory) -> Iterator[holdfast.Holdfast]:
-    with holdfast.open(tmp_path_factory.mktemp("browsing") / "vault") as opened:
+def vault(home: Path) -> Iterator[holdfast.Holdfast]:
+    with holdfast.open(home / "vault") as opened:
         yield opened
 
 

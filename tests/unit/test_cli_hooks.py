@@ -19,6 +19,8 @@ from holdfast.cli.hooks.hearing import LONGEST_NAME, clean, hear
 from holdfast.operations.checks import check_text
 from holdfast.testing.shells import environment
 
+pytestmark = pytest.mark.in_memory
+
 EVERY = [pytest.param(agent, id=agent.name) for agent in AGENTS.values()]
 
 

@@ -16,6 +16,8 @@ from holdfast.engine.sessions.state import is_same
 from holdfast.errors import TooLarge
 from holdfast.jsonweight import Scale
 
+pytestmark = pytest.mark.in_memory
+
 MOST = 70_000
 BOUNDED = Limits(decoded_values=MOST, decoded_bytes=1 << 20)
 """Up to 64 KiB an archive's values are decoded whatever they hold, so the bound is beyond."""

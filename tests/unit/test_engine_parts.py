@@ -54,6 +54,8 @@ from holdfast.store.codec import encode
 from holdfast.storekeys import from_store_key, to_store_key
 from holdfast.tree import Node, build, decode_node
 
+pytestmark = pytest.mark.in_memory
+
 MIB = 1 << 20
 
 

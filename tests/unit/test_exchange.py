@@ -48,6 +48,8 @@ from holdfast.tree import build
 from holdfast.wire import exchange as wire
 from holdfast.wiring import open_vault
 
+pytestmark = pytest.mark.in_memory
+
 Files = Mapping[bytes, Entry | None]
 
 

@@ -20,6 +20,8 @@ from holdfast.errors import (
     UnsafeArchive,
 )
 
+pytestmark = pytest.mark.in_memory
+
 LARGE = os.urandom(300_000)
 THEN_NS = 1_700_000_000 * 10**9
 """Whole seconds: some formats have no others."""

@@ -25,6 +25,8 @@ from holdfast.mcp.serving import INSTRUCTIONS, TIMELINE, build
 from holdfast.mcp.subjects import Subject
 from holdfast.mcp.tools import TOOLS, read_file
 
+pytestmark = pytest.mark.in_memory
+
 READS = {"status", "timeline", "diff", "read_file", "list_files"}
 REPLACES = {"restore", "undo", "redo"}
 ADDS = {"snapshot", "fork"}

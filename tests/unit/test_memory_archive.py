@@ -15,6 +15,8 @@ import holdfast
 from holdfast.errors import QuotaExceeded, TooLarge, UnsafeArchive
 from holdfast.testing.archives import Members, read_members, write_members
 
+pytestmark = pytest.mark.in_memory
+
 MEMORY = "memories/0.json"
 VECTOR = struct.pack("<2f", 0.6, 0.8)
 NAN = struct.pack("<2f", math.nan, 1.0)

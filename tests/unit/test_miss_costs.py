@@ -18,6 +18,8 @@ from holdfast.catalog.sqlite_connections import Connection, SqliteConnections
 from holdfast.errors import NotFound
 from holdfast.testing.damaged import run_in
 
+pytestmark = pytest.mark.in_memory
+
 MOST_KEYS = 2 * (8 * 64 + 64)
 """The bits of the longest name that is looked for twice, and those of its tenant.
 

@@ -13,6 +13,8 @@ from holdfast.errors import InvalidName, NothingToUndo, OthersChanged, SnapshotN
 from holdfast.model.prompts import Conversation, Prompt, prompt_of
 from holdfast.testing.clocks import Watch
 
+pytestmark = pytest.mark.in_memory
+
 A = Conversation("claude-code", "session-a")
 B = Conversation("codex", "session-b")
 

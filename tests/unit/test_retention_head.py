@@ -16,6 +16,8 @@ from holdfast.errors import SnapshotExpired, SnapshotNotFound
 from holdfast.model.basics import SnapshotInfo
 from holdfast.testing.clocks import Watch
 
+pytestmark = pytest.mark.in_memory
+
 DAY = timedelta(days=1)
 LONG = timedelta(days=400)
 

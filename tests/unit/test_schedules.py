@@ -20,6 +20,8 @@ from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidName, InvalidValue, ScheduleNotFound, Unavailable
 from holdfast.testing.clocks import Watch
 
+pytestmark = pytest.mark.in_memory
+
 MINUTE = timedelta(minutes=1)
 SECOND = timedelta(seconds=1)
 

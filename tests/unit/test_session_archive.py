@@ -13,6 +13,8 @@ from holdfast.engine.archives.jsontext import check_json, walk
 from holdfast.errors import QuotaExceeded, TooLarge, UnsafeArchive
 from holdfast.testing.archives import Members, read_members, write_members
 
+pytestmark = pytest.mark.in_memory
+
 STATE = {
     "big number": 12345678901234567890123,
     "float": 0.1,

@@ -14,6 +14,8 @@ from holdfast.errors import SessionExists, SessionNotFound
 from holdfast.model.sessions import VersionKind
 from holdfast.testing.clocks import Watch
 
+pytestmark = pytest.mark.in_memory
+
 HOUR = timedelta(hours=1)
 
 

@@ -24,6 +24,8 @@ from holdfast.errors import (
 from holdfast.model.basics import Size
 from holdfast.testing.clocks import Watch
 
+pytestmark = pytest.mark.in_memory
+
 LONG = "long enough for a state that is a map " * 100
 
 

@@ -22,6 +22,8 @@ from holdfast.engine.sessions.state import MAX_KEY_BYTES, SHORT_BYTES
 from holdfast.errors import InvalidValue, QuotaExceeded, TooLarge, Unencodable
 from holdfast.model.sessions import VersionKind
 
+pytestmark = pytest.mark.in_memory
+
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[holdfast.Namespace]:

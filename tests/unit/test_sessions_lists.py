@@ -14,6 +14,8 @@ from holdfast.errors import InvalidName, InvalidValue, SessionNotFound, TurnNotF
 from holdfast.operations.sessions import MAX_TTL_SECONDS
 from holdfast.testing.clocks import Watch
 
+pytestmark = pytest.mark.in_memory
+
 START = datetime(2030, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 

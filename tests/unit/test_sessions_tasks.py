@@ -17,6 +17,8 @@ from holdfast.errors import InvalidName
 from holdfast.model.basics import Kind
 from holdfast.testing.faults import PowerCut
 
+pytestmark = pytest.mark.in_memory
+
 
 @pytest.fixture
 def vault(tmp_path: Path) -> Iterator[Holdfast]:

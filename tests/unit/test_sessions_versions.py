@@ -21,6 +21,8 @@ from holdfast.errors import (
 )
 from holdfast.model.sessions import Lineage, VersionKind
 
+pytestmark = pytest.mark.in_memory
+
 
 @pytest.fixture
 def agent(tmp_path: Path) -> Iterator[Namespace]:

@@ -24,6 +24,8 @@ from holdfast.catalog.tables import (
 )
 from holdfast.errors import Damaged, VaultTooNew, VaultTooOld
 
+pytestmark = pytest.mark.usefixtures("made_anew")
+
 SQL = Path(transaction.__file__).with_name("sql")
 DIALECTS = ("sqlite", "postgres")
 FILES = sorted(

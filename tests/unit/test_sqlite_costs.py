@@ -16,6 +16,8 @@ import pytest
 import holdfast
 from holdfast.catalog.sqlite_connections import Connection, SqliteConnections
 
+pytestmark = pytest.mark.usefixtures("made_anew")
+
 TIMES = 12
 WARM_UP = 4
 FRAME_BYTES = 4096 + 24

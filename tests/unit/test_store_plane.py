@@ -22,6 +22,8 @@ from holdfast.errors import (
 from holdfast.model.basics import fields_of
 from holdfast.testing.clocks import Watch
 
+pytestmark = pytest.mark.in_memory
+
 START = datetime(2025, 3, 1, 12, 0, tzinfo=UTC)
 LONG = "long " * 300
 """Stored as a chunk, not inside its entry."""

@@ -13,7 +13,7 @@ from holdfast.errors import CatalogLost, Damaged, StoreMismatch
 NOISE = Random(3).randbytes(400_000)
 """More than what is kept inside the catalog."""
 
-pytestmark = pytest.mark.in_memory
+pytestmark = [pytest.mark.in_memory, pytest.mark.usefixtures("made_anew")]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

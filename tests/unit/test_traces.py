@@ -29,6 +29,8 @@ from holdfast.ids import IdMaker, NamespaceId, TenantId, instant_of_trace
 from holdfast.model.traces import NO_HASH, Level, Thresholds, TraceRow
 from holdfast.model.upkeep import AuditReport
 
+pytestmark = pytest.mark.in_memory
+
 # Names
 
 

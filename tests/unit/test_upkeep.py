@@ -27,6 +27,8 @@ from holdfast.server.work.upkeep import (
 from holdfast.testing.clocks import Watch
 from holdfast.testing.faults import Fuse, FusedCatalog
 
+pytestmark = pytest.mark.in_memory
+
 DAY = timedelta(days=1)
 SECOND = timedelta(seconds=1)
 

@@ -10,6 +10,9 @@ that happens once. A small program, `holdfast` in `folder`, says what was typed,
 that has loaded everything forks: the copy has arguments, environment, directory, umask, streams
 and exit code of its own, and ends as a process ends. A server is one that is not waited for.
 
+What is copied is kept small, since every copy pays for it: frameworks, which no command loads, are
+not there.
+
 What is otherwise, and is for tests that start `holdfast.testing.servers.COMMAND`: what is loaded
 when, what kills the small program (SIGINT and SIGTERM it passes on), a terminal of one's own,
 memory, the rights and limits of who asks, and streams that are closed.
@@ -24,11 +27,14 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import IO, Final, NoReturn
 
 import holdfast
@@ -37,8 +43,13 @@ from holdfast.testing.servers import COMMAND
 _SIZE: Final = struct.Struct("=Q")
 _TOLD: Final = struct.Struct("=i")
 _STREAMS: Final = 3
-_ELSEWHERE: Final = ("holdfast.__main__", "holdfast.mcp", "holdfast.testing")
-"""What few commands need, and load themselves."""
+_ELSEWHERE: Final = (
+    "holdfast.__main__",
+    "holdfast.integrations",
+    "holdfast.mcp",
+    "holdfast.testing",
+)
+"""What few commands need, or none, and those load themselves."""
 
 _CLIENT: Final = """\
 import _signal, _socket, os, sys
@@ -161,39 +172,66 @@ def warm_process(folder: Path) -> Generator[Warm]:
 
 def serve(listening: socket.socket) -> None:
     """Becomes, in a copy, each command that is asked for, until nobody can ask any more."""
-    for module in pkgutil.walk_packages(holdfast.__path__, "holdfast."):
-        if not f"{module.name}.".startswith(tuple(f"{name}." for name in _ELSEWHERE)):
-            with suppress(ImportError):  # Of what is not installed here.
-                import_module(module.name)
+    _load(holdfast)
+    _use(Path(listening.getsockname()).parent)
     gc.collect()
     gc.freeze()  # Otherwise each copy would look through all of it, and so make it its own.
-    while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
-        asked, _ = listening.accept()
-        if os.fork() == 0:
-            listening.close()
-            _answer(asked)
-        asked.close()
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+    running = dict[int, tuple[int, socket.socket]]()
+    while True:
+        ready = select.select([listening, sys.stdin, *running], [], [])[0]
+        for ended in running.keys() & ready:
+            os.close(ended)
+            _tell_end(*running.pop(ended))
+        if sys.stdin in ready:
+            return
+        if listening in ready:
+            asked, _ = listening.accept()
+            process = os.fork()
+            if process == 0:
+                listening.close()
+                for each, (_, other) in running.items():
+                    os.close(each)
+                    other.close()
+                _answer(asked)
+            with suppress(OSError):  # Whoever asked may have gone.
+                asked.sendall(_TOLD.pack(process))
+            running[os.pidfd_open(process)] = process, asked
 
 
-def _answer(asked: socket.socket) -> None:
-    """Runs what is asked for in one more copy, and tells which that is and how it has ended."""
+def _load(package: ModuleType) -> None:
+    """Imports all that is below a package, but for what is elsewhere."""
+    for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        if module.name not in _ELSEWHERE:
+            with suppress(ImportError):  # Of what is not installed here.
+                loaded = import_module(module.name)
+                if module.ispkg:
+                    _load(loaded)
+
+
+def _use(folder: Path) -> None:
+    """Uses a vault once, so that what a process makes for its first one is there: statements."""
+    with TemporaryDirectory(dir=folder) as place, holdfast.open(Path(place, "vault")) as vault:
+        agent = vault.namespace("agent")
+        agent.snapshot()
+        agent.files.write("a", "b")
+        agent.snapshot()
+        agent.undo()
+    assert threading.active_count() == 1, "no copy would have the others"
+
+
+def _tell_end(process: int, asked: socket.socket) -> None:
+    _, status = os.waitpid(process, 0)
+    with asked, suppress(OSError):  # Whoever asked may have gone.
+        asked.sendall(_TOLD.pack(os.waitstatus_to_exitcode(status)))
+
+
+def _answer(asked: socket.socket) -> NoReturn:
+    """Is what is asked for from here on."""
     data, descriptors, _, _ = socket.recv_fds(asked, _SIZE.size, _STREAMS + 1)
     (size,) = _SIZE.unpack(data)
-    said = asked.recv(size, socket.MSG_WAITALL).split(b"\0")
-    command = os.fork()
-    if command == 0:
-        asked.close()
-        _become(said, descriptors)
-    for each in descriptors:
-        os.close(each)
-    asked.sendall(_TOLD.pack(command))
-    _, status = os.waitpid(command, 0)
-    with suppress(OSError):  # Whoever asked may have gone.
-        asked.sendall(_TOLD.pack(os.waitstatus_to_exitcode(status)))
-    os._exit(0)
+    with asked:
+        said = asked.recv(size, socket.MSG_WAITALL).split(b"\0")
+    _become(said, descriptors)
 
 
 def _become(said: list[bytes], descriptors: list[int]) -> NoReturn:
