@@ -49,7 +49,7 @@ def maker(request: pytest.FixtureRequest, home: Path) -> Make:
         options = {"vault": str(home / "vault")}
     else:
         server: Server = request.getfixturevalue("server")
-        options = {"url": server.url, "api_key": server.api_key}
+        options = {"server": server.url, "api_key": server.api_key}
     return lambda **more: fsspec.filesystem("holdfast", **options, **more)
 
 
@@ -118,6 +118,7 @@ def test_a_url_names_a_moment_and_a_file_system_has_one(
     assert past.cat_file(url) == past.cat_file(f"{name}/a.txt") == b"old"
     assert past.unstrip_protocol(f"{name}/a.txt") == url
     options = {key: value for key, value in past.storage_options.items() if key != "at"}
+    assert fsspec.core.url_to_fs(url, **options)[1] == f"{name}/a.txt"
     with fsspec.open(url, **options) as file:
         assert file.read() == b"old"
     with pytest.raises(ValueError, match="another moment"):
@@ -380,3 +381,5 @@ def test_a_vault_is_meant_from_where_the_process_is(
 def test_a_place_is_one_of_both() -> None:
     with pytest.raises(ValueError, match="vault"):
         HoldfastFileSystem(vault="vault", url="http://127.0.0.1:9")
+    with pytest.raises(ValueError, match="same option"):
+        HoldfastFileSystem(server="http://127.0.0.1:9", url="http://127.0.0.1:9")

@@ -47,16 +47,17 @@ class Backing:
         self,
         vault: str | os.PathLike[str] | None,
         *,
-        url: str | None,
+        server: str | None,
         api_key: str | None,
         at: str | None,
     ) -> None:
-        if vault is not None and (url is not None or api_key is not None):
-            raise ValueError("files are in a vault or on a server: give vault, or url and api_key")
+        if vault is not None and (server is not None or api_key is not None):
+            message = "files are in a vault or on a server: give vault, or server and api_key"
+            raise ValueError(message)
         self.at = at
         self._readers = dict[str, Any]()
         self._opened = (
-            _Opened(Client(api_key, url=url)) if vault is None else _open_vault(os.fspath(vault))
+            _Opened(Client(api_key, url=server)) if vault is None else _open_vault(os.fspath(vault))
         )
 
     def namespaces(self) -> list[str]:
