@@ -219,11 +219,16 @@ def test_a_transaction_is_all_or_nothing(fs: HoldfastFileSystem, name: str) -> N
         f"{name}/taken": b"1",
     }
 
-    with pytest.raises(FileExistsError), fs.transaction:  # noqa: PT012 - it is raised by its end
+    with pytest.raises(FileExistsError, match=f"{name}/free"), fs.transaction:  # noqa: PT012 - it is raised by its end
         fs.pipe_file(f"{name}/c", b"c")
         taken = fs.open(f"{name}/free", "xb")
         taken.write(b"2")
         agent_of(fs, name).files.write("free", b"another was first")
+    with pytest.raises(OSError, match=f"Invalid argument: '{name}/../up'"), fs.transaction:  # noqa: PT012 - likewise
+        fs.pipe_file(f"{name}/c", b"c")
+        fs.pipe_file(f"{name}/../up", b"up")
+    with pytest.raises(OSError, match=f"Invalid argument: '{name}/../up'"):
+        fs.pipe({f"{name}/c": b"c", f"{name}/../up": b"up"})
     with pytest.raises(ZeroDivisionError), fs.transaction:  # noqa: PT012 - what ends it is inside
         fs.pipe_file(f"{name}/d", b"d")
         raise ZeroDivisionError
@@ -234,7 +239,8 @@ def test_a_transaction_is_all_or_nothing(fs: HoldfastFileSystem, name: str) -> N
 
 def test_names_that_lead_astray_lead_nowhere(fs: HoldfastFileSystem, name: str) -> None:
     fs.pipe_file(f"{name}/a", b"1")
-    for path in (f"{name}/../{name}/a", f"{name}//a", f"{name}/a\0b", f"{name}/./a"):
+    inside = [f"{name}/../{name}/a", f"{name}//a", f"{name}/a\0b", f"{name}/./a"]
+    for path in (*inside, f"../{name}/a", f"{name}\0/a"):
         assert not fs.exists(path)
         assert not fs.isdir(path)
         with pytest.raises(OSError) as error:  # noqa: PT011 - its number is looked at

@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary, finalize
 
 import holdfast
 from holdfast import Client, Holdfast, Namespace
+from holdfast.errors import InvalidName, InvalidValue
 from holdfast.integrations.failures import failure, system_errors
 
 
@@ -107,4 +108,8 @@ class Backing:
         return reader
 
     def _agent(self, namespace: str) -> Namespace | Client:
-        return self._opened.within.namespace(namespace)
+        try:
+            return self._opened.within.namespace(namespace)
+        except InvalidValue as error:
+            # What no request can name, a client refuses itself; a vault says `InvalidName` of it.
+            raise InvalidName("namespace", namespace, reason=str(error)) from error

@@ -269,7 +269,8 @@ class HoldfastFileSystem(AbstractFileSystem):
             items.setdefault(namespace, []).append((inner, data))
         for namespace, together in items.items():
             place = joined(namespace, "")
-            with system_errors(place):
+            several = {inner: joined(namespace, inner) for inner, _ in together}
+            with system_errors(place, several=several):
                 self.backing.files(namespace, place).write_many(together)
 
     def put_file(
