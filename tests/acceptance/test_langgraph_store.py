@@ -82,7 +82,8 @@ def test_items_are_put_found_and_taken_back(agent: Any) -> None:
 def test_filters_limits_and_namespaces(near: Any) -> None:
     store = HoldfastStore(near)
     for number in range(6):
-        told = {"n": number, "kind": {"even": not number % 2}, "tags": ["a", number], "day": f"2020-0{number}"}
+        told = {"n": number, "kind": {"even": not number % 2}, "tags": ["a", number]}
+        told["day"] = f"2020-0{number}"
         store.put(("a", str(number % 2), "c"), f"k{number}", told)
 
     def found(**wanted: Any) -> list[int]:
