@@ -256,6 +256,23 @@ async def test_artifacts_are_of_a_session_or_of_a_user(opens: Opens) -> None:
             await service.load_artifact(app_name="app", user_id=hostile, filename="user:x")
 
 
+async def test_a_name_has_as_many_bytes_as_that_of_a_file(opens: Opens) -> None:
+    service, session = HoldfastArtifactService(opens()), {**ALICE, "session_id": "\u4f1a" * 80}
+    name = "\u5831\u544a" * 39 + "/\u202e%.txt"
+    assert await service.save_artifact(**session, filename=name, artifact={"text": "x"}) == 0
+    assert await service.list_artifact_keys(**session) == [name]
+    assert await service.load_artifact(**session, filename=name) == types.Part(text="x")
+    for long in ({**session, "filename": "\u5831" * 86}, {**ALICE, "session_id": "s" * 256}):
+        whole = {"filename": "f", **long}
+        with pytest.raises(InputValidationError, match="not a usable path"):
+            await service.save_artifact(**whole, artifact={"text": "x"})
+        assert await service.load_artifact(**whole) is None
+        assert await service.load_artifact(**whole, version=0) is None
+        assert await service.list_versions(**whole) == []
+        await service.delete_artifact(**whole)
+    assert await service.list_artifact_keys(**ALICE, session_id="s" * 256) == []
+
+
 async def test_of_many_who_save_at_once_each_has_a_version(opens: Opens) -> None:
     service = HoldfastArtifactService(opens())
     whole = {**ALICE, "session_id": "s", "filename": "f"}

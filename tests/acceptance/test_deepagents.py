@@ -118,6 +118,13 @@ def test_an_edit_overwrites_nothing_that_was_not_seen(tmp_path: Path) -> None:
         assert agent.files.read("a") == b"one two 0"
 
 
+def test_what_is_no_agent_is_said_to_be_none(tmp_path: Path) -> None:
+    with holdfast.open(tmp_path / "vault") as vault:
+        for none in ("deep", None, vault):
+            with pytest.raises(holdfast.errors.InvalidValue, match=type(none).__name__):
+                deepagents.HoldfastBackend(none)
+
+
 def test_commands_run_where_the_files_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with holdfast.open(tmp_path / "off") as vault:
         off = deepagents.HoldfastSandbox(vault.namespace("deep")).execute("true")

@@ -49,7 +49,7 @@ def maker(request: pytest.FixtureRequest, home: Path) -> Make:
         options = {"vault": str(home / "vault")}
     else:
         server: Server = request.getfixturevalue("server")
-        options = {"url": server.url, "api_key": server.api_key}
+        options = {"server": server.url, "api_key": server.api_key}
     return lambda **more: fsspec.filesystem("holdfast", **options, **more)
 
 
@@ -118,6 +118,7 @@ def test_a_url_names_a_moment_and_a_file_system_has_one(
     assert past.cat_file(url) == past.cat_file(f"{name}/a.txt") == b"old"
     assert past.unstrip_protocol(f"{name}/a.txt") == url
     options = {key: value for key, value in past.storage_options.items() if key != "at"}
+    assert fsspec.core.url_to_fs(url, **options)[1] == f"{name}/a.txt"
     with fsspec.open(url, **options) as file:
         assert file.read() == b"old"
     with pytest.raises(ValueError, match="another moment"):
@@ -218,11 +219,16 @@ def test_a_transaction_is_all_or_nothing(fs: HoldfastFileSystem, name: str) -> N
         f"{name}/taken": b"1",
     }
 
-    with pytest.raises(FileExistsError), fs.transaction:  # noqa: PT012 - it is raised by its end
+    with pytest.raises(FileExistsError, match=f"{name}/free"), fs.transaction:  # noqa: PT012 - it is raised by its end
         fs.pipe_file(f"{name}/c", b"c")
         taken = fs.open(f"{name}/free", "xb")
         taken.write(b"2")
         agent_of(fs, name).files.write("free", b"another was first")
+    with pytest.raises(OSError, match=f"Invalid argument: '{name}/../up'"), fs.transaction:  # noqa: PT012 - likewise
+        fs.pipe_file(f"{name}/c", b"c")
+        fs.pipe_file(f"{name}/../up", b"up")
+    with pytest.raises(OSError, match=f"Invalid argument: '{name}/../up'"):
+        fs.pipe({f"{name}/c": b"c", f"{name}/../up": b"up"})
     with pytest.raises(ZeroDivisionError), fs.transaction:  # noqa: PT012 - what ends it is inside
         fs.pipe_file(f"{name}/d", b"d")
         raise ZeroDivisionError
@@ -233,7 +239,8 @@ def test_a_transaction_is_all_or_nothing(fs: HoldfastFileSystem, name: str) -> N
 
 def test_names_that_lead_astray_lead_nowhere(fs: HoldfastFileSystem, name: str) -> None:
     fs.pipe_file(f"{name}/a", b"1")
-    for path in (f"{name}/../{name}/a", f"{name}//a", f"{name}/a\0b", f"{name}/./a"):
+    inside = [f"{name}/../{name}/a", f"{name}//a", f"{name}/a\0b", f"{name}/./a"]
+    for path in (*inside, f"../{name}/a", f"{name}\0/a"):
         assert not fs.exists(path)
         assert not fs.isdir(path)
         with pytest.raises(OSError) as error:  # noqa: PT011 - its number is looked at
@@ -380,3 +387,5 @@ def test_a_vault_is_meant_from_where_the_process_is(
 def test_a_place_is_one_of_both() -> None:
     with pytest.raises(ValueError, match="vault"):
         HoldfastFileSystem(vault="vault", url="http://127.0.0.1:9")
+    with pytest.raises(ValueError, match="same option"):
+        HoldfastFileSystem(server="http://127.0.0.1:9", url="http://127.0.0.1:9")

@@ -455,6 +455,8 @@ def test_what_is_pruned_of_a_thread_with_a_value_is_all_but_the_latest(near: Any
     assert len(list(saver.list(config_of("t")))) == 1
     with pytest.raises(InvalidValue):
         saver.prune("t")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidValue, match="run_ids are several"):
+        saver.delete_for_runs("r")
     with pytest.raises(InvalidValue):
         saver.prune(["t"], strategy="some")
 

@@ -82,7 +82,8 @@ def test_items_are_put_found_and_taken_back(agent: Any) -> None:
 def test_filters_limits_and_namespaces(near: Any) -> None:
     store = HoldfastStore(near)
     for number in range(6):
-        told = {"n": number, "kind": {"even": not number % 2}, "tags": ["a", number], "text": "x"}
+        told = {"n": number, "kind": {"even": not number % 2}, "tags": ["a", number]}
+        told["day"] = f"2020-0{number}"
         store.put(("a", str(number % 2), "c"), f"k{number}", told)
 
     def found(**wanted: Any) -> list[int]:
@@ -92,7 +93,8 @@ def test_filters_limits_and_namespaces(near: Any) -> None:
     assert found(kind={"even": True}) == [0, 2, 4]
     assert found(n={"$ne": 0}, tags=["a", 3]) == [3]
     assert found(missing=None) == []
-    assert found(text={"$gt": 1}) == []
+    assert found(day={"$gt": "2020-01", "$lte": "2020-03"}) == [2, 3]
+    assert found(day={"$gt": 1}) == found(n={"$gt": "0"}) == found(tags={"$gt": []}) == []
     with pytest.raises(InvalidValue):
         found(n={"$near": 1})
     newest = store.search(("a",), limit=2, offset=1)

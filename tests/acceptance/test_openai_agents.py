@@ -97,6 +97,7 @@ def test_a_conversation_is_kept_in_order_and_read_from_its_end(agent: Any, run: 
         assert await session.get_items(2) == [said(4), said(5)]
         assert await session.get_items(0) == []
         assert await session.get_items(-1) == await session.get_items()
+        assert await session.get_items(2**31) == await session.get_items()
         session.session_settings = SessionSettings(limit=1)
         assert await session.get_items() == [said(5)]
         assert await session.pop_item() == said(5)

@@ -13,7 +13,7 @@ What a model asks for and cannot have is an answer that says so, not an exceptio
 from base64 import b64encode
 from collections.abc import Callable, Iterable
 from time import monotonic
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from deepagents.backends.protocol import (
     DEFAULT_GREP_TIMEOUT,
@@ -49,9 +49,7 @@ from holdfast.errors import (
     NotAsExpected,
     NotFound,
 )
-
-Agent: TypeAlias = "holdfast.Namespace | holdfast.Client"
-"""One agent's world, in this process or on a server."""
+from holdfast.integrations.calling import Agent, within
 
 TRIES: Final = 8
 """How often an edit is made anew while others are quicker."""
@@ -70,7 +68,7 @@ class HoldfastBackend(BackendProtocol):
     """Files of a deep agent, in a namespace of this process or of a server."""
 
     def __init__(self, agent: Agent) -> None:
-        self.agent: Any = agent
+        self.agent: Any = within(agent)
 
     # Looking
 

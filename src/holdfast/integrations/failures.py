@@ -2,7 +2,7 @@
 
 import errno
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
@@ -23,6 +23,7 @@ from holdfast.errors import (
     StorageFull,
     StorageReadOnly,
     TooLarge,
+    shorten,
 )
 
 _OF_A_PATH: Final[dict[type[HoldfastError], int]] = {
@@ -54,8 +55,12 @@ argument of a wrong type is a `TypeError` already."""
 
 
 @contextmanager
-def system_errors(place: str) -> Generator[None]:
-    """Raises what an operating system would raise for a file at this path."""
+def system_errors(place: str, *, several: Mapping[str, str] | None = None) -> Generator[None]:
+    """Raises what an operating system would raise for a file at this path.
+
+    Where `several` are written at once, by their paths in the namespace, the one that is at fault
+    is named in its place.
+    """
     try:
         yield
     except tuple(_NUMBERS) as error:
@@ -66,9 +71,21 @@ def system_errors(place: str) -> Generator[None]:
             number = {"directory": number, "link": errno.ELOOP}.get(
                 getattr(error, "found", "directory"), errno.ENOTEMPTY
             )
+        fault = _path_at_fault(error)
+        for inner, each in (several or {}).items():
+            if shorten(inner) == fault:
+                place = each
         # A snapshot or a namespace that is missing must not read like a missing file.
         more = "" if isinstance(error, tuple(_OF_A_PATH)) else str(error)
         raise failure(number, place, more=more) from error
+
+
+def _path_at_fault(error: HoldfastError) -> str | None:
+    """Returns the path that an error is about, as errors name it; None if it is about none."""
+    if isinstance(error, NotAsExpected):
+        return error.name
+    path = getattr(error, "path", None)
+    return None if path is None else shorten(path)
 
 
 def failure(number: int, place: str, *, more: str = "") -> OSError:

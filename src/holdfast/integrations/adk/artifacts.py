@@ -50,6 +50,9 @@ ATTEMPTS: Final = 64
 """How often a version is tried that others got ahead of. Each failure is another's success."""
 
 _USER: Final = "user:"
+_NOWHERE: Final = (PathNotFound, InvalidPath)
+"""What is not there: of a name that is too long for a file there is none, either."""
+
 _NO_BYTES: Final = types.Blob(mime_type="application/octet-stream", data=b"")
 """What a rewind of ADK saves in place of an artifact that was not there."""
 
@@ -119,7 +122,7 @@ class HoldfastArtifactService(BaseArtifactService):
     ) -> None:
         """Deletes all versions of an artifact; snapshots still hold them."""
         place = self._place(app_name, user_id, filename, session_id)
-        with suppress(PathNotFound):
+        with suppress(*_NOWHERE):
             await aside(self._files.delete, place, recursive=True)
 
     async def list_versions(
@@ -201,7 +204,7 @@ class HoldfastArtifactService(BaseArtifactService):
         """Returns the numbers of the versions that are whole."""
         try:
             paths = [info.path for info in self._files.list(place, recursive=True)]
-        except PathNotFound:
+        except _NOWHERE:
             return []
         ends = [path.rsplit("/", 2)[-2:] for path in paths]
         return sorted(
@@ -213,7 +216,7 @@ class HoldfastArtifactService(BaseArtifactService):
     def _find(self, place: str, version: int | None) -> tuple[int, dict[str, Any]] | None:
         """Returns a version, or the last, with what is known of it."""
         for number in reversed(self._numbers(place)) if version is None else [version]:
-            with suppress(PathNotFound):
+            with suppress(*_NOWHERE):
                 return number, json.loads(self._files.read_text(f"{place}/{number}/{ABOUT}"))
         return None
 
@@ -243,7 +246,7 @@ class HoldfastArtifactService(BaseArtifactService):
     def _names_in(self, place: str) -> list[str]:
         try:
             return [info.name for info in self._files.list(place) if info.is_dir]
-        except PathNotFound:
+        except _NOWHERE:
             return []
 
     def _version(self, place: str, number: int, about: dict[str, Any]) -> ArtifactVersion:

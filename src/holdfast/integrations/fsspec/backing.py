@@ -8,6 +8,7 @@ from weakref import WeakValueDictionary, finalize
 
 import holdfast
 from holdfast import Client, Holdfast, Namespace
+from holdfast.errors import InvalidName, InvalidValue
 from holdfast.integrations.failures import failure, system_errors
 
 
@@ -47,16 +48,17 @@ class Backing:
         self,
         vault: str | os.PathLike[str] | None,
         *,
-        url: str | None,
+        server: str | None,
         api_key: str | None,
         at: str | None,
     ) -> None:
-        if vault is not None and (url is not None or api_key is not None):
-            raise ValueError("files are in a vault or on a server: give vault, or url and api_key")
+        if vault is not None and (server is not None or api_key is not None):
+            message = "files are in a vault or on a server: give vault, or server and api_key"
+            raise ValueError(message)
         self.at = at
         self._readers = dict[str, Any]()
         self._opened = (
-            _Opened(Client(api_key, url=url)) if vault is None else _open_vault(os.fspath(vault))
+            _Opened(Client(api_key, url=server)) if vault is None else _open_vault(os.fspath(vault))
         )
 
     def namespaces(self) -> list[str]:
@@ -106,4 +108,8 @@ class Backing:
         return reader
 
     def _agent(self, namespace: str) -> Namespace | Client:
-        return self._opened.within.namespace(namespace)
+        try:
+            return self._opened.within.namespace(namespace)
+        except InvalidValue as error:
+            # What no request can name, a client refuses itself; a vault says `InvalidName` of it.
+            raise InvalidName("namespace", namespace, reason=str(error)) from error

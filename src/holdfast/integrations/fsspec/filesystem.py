@@ -52,7 +52,8 @@ class HoldfastFileSystem(AbstractFileSystem):
     """The files of namespaces: `namespace/path`, as they are now or were at a snapshot.
 
     With `vault`, those of the vault there, which this process opens; else those of a server, at
-    `url` with `api_key`, or where the environment says. With `at`, a snapshot's, to read.
+    `server` with `api_key`, or where the environment says. With `at`, a snapshot's, to read. `url`
+    is `server` where no function of fsspec has an argument of that name.
     """
 
     protocol = "holdfast"
@@ -65,13 +66,16 @@ class HoldfastFileSystem(AbstractFileSystem):
         self,
         vault: str | os.PathLike[str] | None = None,
         *,
+        server: str | None = None,
         url: str | None = None,
         api_key: str | None = None,
         at: str | None = None,
         **options: Any,
     ) -> None:
         super().__init__(**options)
-        self.backing = Backing(vault, url=url, api_key=api_key, at=at)
+        if server is not None and url is not None:
+            raise ValueError("server and url are the same option: give one of them")
+        self.backing = Backing(vault, server=server or url, api_key=api_key, at=at)
         # Of the object, where the class has no moment to compare with: a URL of another moment
         # would be taken for this one.
         vars(self)["_strip_protocol"] = self._own_path
@@ -265,7 +269,8 @@ class HoldfastFileSystem(AbstractFileSystem):
             items.setdefault(namespace, []).append((inner, data))
         for namespace, together in items.items():
             place = joined(namespace, "")
-            with system_errors(place):
+            several = {inner: joined(namespace, inner) for inner, _ in together}
+            with system_errors(place, several=several):
                 self.backing.files(namespace, place).write_many(together)
 
     def put_file(

@@ -212,7 +212,7 @@ class Together(Transaction):
 
     def _write(self, together: list[HoldfastFile]) -> None:
         first = together[0]
-        with system_errors(first.path):
+        with system_errors(first.path, several={each.inner: each.path for each in together}):
             files = self._backing.files(first.namespace, first.path)
             # With something to delete it is one transaction at every door, and what is written is
             # not deleted.

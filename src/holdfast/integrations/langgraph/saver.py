@@ -5,7 +5,7 @@ both, and a restore takes both back. How a checkpoint is stored, `records` says.
 """
 
 import random
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from langchain_core.runnables import RunnableConfig
@@ -425,13 +425,13 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         yield from writing.put_writes(place, checkpoint_id, task_id, made)
 
     def _delete_for_runs(self, run_ids: Sequence[str]) -> Steps[None]:
+        _check_several("run_ids", run_ids)
         choose = writing.of_runs(self.serde, run_ids)
         for thread in (yield from reading.threads(self._start)) if run_ids else ():
             yield from writing.delete(thread, choose)
 
     def _prune(self, thread_ids: Sequence[str], strategy: str) -> Steps[None]:
-        if isinstance(thread_ids, str):
-            raise InvalidValue("thread_ids are several: give a list")
+        _check_several("thread_ids", thread_ids)
         if strategy not in STRATEGIES:
             raise InvalidValue(f"strategy is one of {', '.join(STRATEGIES)}")
         choose = writing.but_latest(self.serde)
@@ -445,6 +445,13 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         if len(self._noted) >= MOST_NOTED:
             self._noted.clear()
         self._noted[thread] = has_large
+
+
+def _check_several(name: str, ids: object) -> None:
+    """Raises `InvalidValue` for one id, which would be taken for as many as it has letters."""
+    if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
+        message = f"{name} are several: give a list"
+        raise InvalidValue(message)
 
 
 def _said(checkpoint: Checkpoint, metadata: CheckpointMetadata) -> dict[str, str]:

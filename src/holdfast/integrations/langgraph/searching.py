@@ -19,6 +19,9 @@ _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
     "$lte": le,
 }
 
+_ORDERED: Final = (str, int | float)
+"""What is more or less than others of its kind."""
+
 
 def fits(value: object, wanted: object) -> bool:
     """Says whether part of an item is as a filter wants it.
@@ -49,11 +52,9 @@ def _compares(value: object, how: str, other: object) -> bool:
     if compare is None:
         known = ", ".join(["$eq", "$ne", *_COMPARISONS])
         raise InvalidValue(f"a filter compares with one of {known}, not {shorten(how)}")
-    try:
-        return compare(float(cast("Any", value)), float(cast("Any", other)))
-    except (TypeError, ValueError):
-        # What is no number is neither more nor less.
-        return False
+    # What is neither text nor number, and a text beside a number, is neither more nor less.
+    are_alike = any(isinstance(value, kind) and isinstance(other, kind) for kind in _ORDERED)
+    return are_alike and compare(value, other)
 
 
 def matches(namespace: Sequence[str], condition: MatchCondition) -> bool:

@@ -22,6 +22,9 @@ from holdfast.integrations.carrying import carry_through
 PLACE: Final = "openai.session/"
 """What the store's namespaces begin with in which the items are, one for each conversation."""
 
+MOST: Final = 2**31 - 1
+"""Items that a vault is asked for by their number: whoever wants more gets all."""
+
 SHORT_S: Final = 0.0005
 """A read that takes less is done at once: a few times what it takes to have a thread do it."""
 
@@ -56,7 +59,7 @@ class HoldfastSession:
         limit = resolve_session_limit(limit, self.session_settings)
         if limit == 0:
             return []
-        if limit is None or limit < 0:
+        if limit is None or not 0 <= limit <= MOST:
             listed = await ask(self._agent, self._agent.store.items, self._place)
         else:
             listed = await self._read_end(limit)
