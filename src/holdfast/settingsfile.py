@@ -85,11 +85,17 @@ def settle(environ: Mapping[str, str], *, secrets: Iterable[str] | None = None) 
 
 
 def backup_key(environ: Mapping[str, str]) -> str | None:
-    """Returns what backups are encrypted with; `ValueError` if the file with it cannot be read."""
+    """Returns what backups are encrypted with; `ValueError` if that is empty or cannot be read.
+
+    A command that was to print the key and failed would send everything in plain.
+    """
     settled = settle(environ, secrets=[BACKUP_KEY])
     if settled.problems:
         raise ValueError(settled.problems[0])
-    return settled.get(BACKUP_KEY) or None
+    key = settled.get(BACKUP_KEY)
+    if key is not None and not key.strip():
+        raise ValueError(f"{BACKUP_KEY} is empty: whoever wants a plain backup sets none")
+    return key
 
 
 def adopt(environ: Settled) -> None:

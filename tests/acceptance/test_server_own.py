@@ -705,7 +705,7 @@ def test_a_quota_is_kept_to(agent: httpx.Client, admin: httpx.Client, namespace:
     assert refusal(agent.put("/v1/store/value", json=body)) == (413, "quota_exceeded")
     assert ok(admin.put(place, json={}))["quota_bytes"] is None
     ok(agent.put("/v1/store/value", json=body))
-    assert admin.put(place, json={"quota_bytes": -1}).status_code == 400
+    assert admin.put(place, json={"quota_bytes": -1}).status_code == 422
     assert admin.put("/namespaces/nobody/quota", json={}).status_code == 404
     whole = ok(admin.put("/quota", json={"quota_bytes": 10**12}))
     assert whole["quota_bytes"] == ok(admin.get("/quota"))["quota_bytes"] == 10**12

@@ -17,7 +17,7 @@ from holdfast.sdk.lines import ReachNamespace, line_to
 from holdfast.server.checking import WITHHELD, iter_faults, iter_settings
 from holdfast.server.config import configure, to_environ
 from holdfast.server.variables import VARIABLES
-from holdfast.settingsfile import BACKUP_KEY, CONFIG, SECRETS, adopt, key_of, settle
+from holdfast.settingsfile import BACKUP_KEY, CONFIG, SECRETS, adopt, backup_key, key_of, settle
 
 SECRET = "postgresql://me:hidden@db/vault"
 
@@ -249,3 +249,10 @@ def test_a_check_names_what_would_keep_a_server_from_starting(tmp_path: Path) ->
 
 def test_a_name_in_a_file_is_that_of_its_variable() -> None:
     assert key_of("HOLDFAST_MAX_UPLOAD_BYTES") == "max_upload_bytes"
+
+
+@pytest.mark.parametrize("key", ["", "  "])
+def test_an_empty_key_makes_no_plain_backup(key: str) -> None:
+    assert backup_key({}) is None
+    with pytest.raises(ValueError, match=BACKUP_KEY):
+        backup_key({BACKUP_KEY: key})
