@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import pytest
+from obstore.exceptions import BaseError
 
 from holdfast.engine.core.limits import GIB, MIB, Limits
-from holdfast.errors import StorageFull
+from holdfast.errors import StorageFull, Unavailable
 from holdfast.server import room as room_
 from holdfast.server.config import Config
 from holdfast.server.failures import answer_to
@@ -243,10 +244,25 @@ def test_what_a_tenant_spools_leaves_as_much_of_the_disk_to_others(
     asyncio.run(test())
 
 
-def test_nobody_is_told_where_our_disks_are_or_how_full() -> None:
+def export_request() -> Request:
     scope = {"method": "GET", "path": "/v1/export", "headers": [], "query_string": b""}
-    request = Request(scope, cast("Any", None), cast("Any", None), "req_1")
-    answer = answer_to(request, StorageFull("123 bytes are free in /var/tmp").with_hint("Wait."))
+    return Request(scope, cast("Any", None), cast("Any", None), "req_1")
+
+
+def test_nobody_is_told_which_bucket_is_away() -> None:
+    away = Unavailable("blob pack-a: s3://ours does not answer: http://10.0.0.1")
+    away.__cause__ = BaseError("http://10.0.0.1")
+    answer = answer_to(export_request(), away)
+    assert answer.status == 503
+    assert b"log says why" in answer.body
+    assert b"s3:" not in answer.body
+    assert b"10.0" not in answer.body
+
+
+def test_nobody_is_told_where_our_disks_are_or_how_full() -> None:
+    answer = answer_to(
+        export_request(), StorageFull("123 bytes are free in /var/tmp").with_hint("Wait.")
+    )
     assert answer.status == 507
     assert b"storage_full" in answer.body
     assert b"Wait." in answer.body

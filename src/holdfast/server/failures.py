@@ -47,7 +47,7 @@ _MEANT: Final[dict[type[HoldfastError], str]] = {
     HoldfastError: "the database did not do it; the server's log says why",
 }
 
-_STORES: Final = frozenset({"obstore"})
+_STORE: Final = "obstore"
 _AWAY: Final = "the place of large contents did not do it; the server's log says why"
 
 _SOON: Final[dict[type[HoldfastError], int]] = {Unavailable: 1}
@@ -134,13 +134,12 @@ def _message_of(error: HoldfastError) -> str:
     if isinstance(error, StorageFull):
         return _FULL
     cause = type(error.__cause__).__module__.partition(".")[0]
-    if cause in _DATABASES:
-        logger.warning("%s: %s", error.code, error)
-        return _MEANT[next((kind for kind in _MEANT if isinstance(error, kind)), HoldfastError)]
-    if cause in _STORES:
-        logger.warning("%s: %s", error.code, error)
+    if cause not in (*_DATABASES, _STORE):
+        return str(error)
+    logger.warning("%s: %s", error.code, error)
+    if cause == _STORE:
         return _AWAY
-    return str(error)
+    return _MEANT[next((kind for kind in _MEANT if isinstance(error, kind)), HoldfastError)]
 
 
 def _problem_of(error: HoldfastError) -> Problem:
