@@ -21,11 +21,11 @@ from sessions_states import SHAPES
 
 import holdfast
 from holdfast.catalog.postgres_lines import Answer, Line, Parameters
+from holdfast.catalog.sqlite_log import FRAME_BYTES
+from holdfast.testing.logs import HEAD_BYTES, written_bytes
 from holdfast.testing.postgres import PostgresServer
 
 WARM_UP = 5
-FRAME_BYTES = 4096 + 24
-LOG_HEAD_BYTES = 32
 
 Call = Callable[[int], object]
 
@@ -114,9 +114,9 @@ def on_sqlite(folder: Path, times: int, *, listening: bool) -> dict[str, float]:
                     prepare(number)
                     beside.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                     call(number)
-                    size = catalog.with_name(f"{catalog.name}-wal").stat().st_size
+                    size = written_bytes(catalog.with_name(f"{catalog.name}-wal"))
                     if number >= WARM_UP:
-                        frames += max(size - LOG_HEAD_BYTES, 0) / FRAME_BYTES
+                        frames += max(size - HEAD_BYTES, 0) / FRAME_BYTES
                 found[name] = frames / times
         beside.close()
     return found

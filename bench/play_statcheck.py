@@ -49,6 +49,7 @@ LIBRARY = Library("statcheck")
 CHECK = LIBRARY.function(
     f"holdfast_statcheck_{LAYOUT}", [ctypes.c_int, _P, _P, _Q, _Q, _Q, _P, _Q, _P, _I]
 )
+SAME = LIBRARY.function("holdfast_are_as_they_were", [ctypes.c_int, _P, _P, _I])
 
 
 class Index(NamedTuple):
@@ -141,6 +142,22 @@ def check_in_python(index: Index, fd: int, only: list[int] | None) -> bytes:
     counts = COUNTS.pack(0, index.folders, index.rows, 0, bytes(16))
     data = bytes(HEAD_BYTES) + counts + index.table + index.records
     return bytes(statcheck.flag_differences(IndexBytes.of(data), fd, only=only, use_c=False))
+
+
+def state_of(root: bytes, path: bytes) -> tuple[int, int]:
+    try:
+        found = os.stat(os.path.join(root, path))
+    except OSError:
+        return 0, -1
+    return found.st_mtime_ns, found.st_size
+
+
+def are_same(fd: int, known: dict[bytes, tuple[int, int]]) -> int:
+    """Calls the other function with memory of just the right sizes."""
+    with exact_memory() as memory:
+        states = array("q", [number for state in known.values() for number in state])
+        paths = b"".join(path + b"\0" for path in known)
+        return SAME(fd, memory.hold(paths), memory.hold(states.tobytes()), len(known))
 
 
 def mutate(rng: random.Random, index: Index) -> Index:
@@ -246,6 +263,19 @@ class Round:
         assert code == 0
         assert set(flags[: self.index.folders]) <= {statcheck.LOST | statcheck.SHUT}
 
+    def look_at_files(self) -> None:
+        """The answer is Python's; where system calls fail, what is there is not as it was."""
+        names = [name for name in os.listdir(self.root) if self.rng.random() < 0.9]
+        absolute = [os.path.join(self.root, name) for name in names[:3]]
+        known = {path: state_of(self.root, path) for path in [*names, *absolute, b"never"]}
+        assert are_same(self.fd, known) == 1
+        path, by = self.rng.choice([*known]), self.rng.choice([(1, 0), (0, 1), (-1, 0), (2**20, 0)])
+        before = known[path]
+        known[path] = (before[0] + by[0], before[1] + by[1])
+        assert are_same(self.fd, known) == (before == (0, -1) and not by[1])
+        with LIBRARY.faulty(self.rng, self.rng.choice([30, 1000, 20_000])):
+            assert are_same(self.fd, known) == 0 or before == (0, -1)
+
     def look_while_it_changes(self) -> None:
         with swapping(self.root), signals():
             for _ in range(5):
@@ -259,6 +289,7 @@ class Round:
             self.look_with_faults: 15,
             self.look_at_what_is_wrong: 60,
             self.look_from_a_wrong_place: 3,
+            self.look_at_files: 10,
             self.look_while_it_changes: 1,
         }
         try:

@@ -100,7 +100,7 @@ class Profiler:
         walk.codes.append(code)
 
     def _heard(self, name: str, heard: Callable[..., object]) -> Callable[..., object]:
-        def hears(talk: object, *given: object) -> object:
+        def hears(talk: object, *given: object, **named: object) -> object:
             walk = self._walk
             if walk is not None and name == "__init__":
                 walk.transactions += 1
@@ -108,7 +108,7 @@ class Profiler:
                 walk.statements += not str(given[0]).startswith(("BEGIN", "COMMIT"))
             elif walk is not None:
                 walk.waits += 1
-            return heard(talk, *given)
+            return heard(talk, *given, **named)
 
         return hears
 
