@@ -1,8 +1,10 @@
-"""For whom something is done, and by which request, where one process does it for many.
+"""For whom a thread works, and by which request, where one process works for many; when it rests.
 
-Imports nothing of ours.
+Who works for long leaves the others time: it rests where it holds nothing that anybody waits for,
+for as long as whoever started it says. All else does not rest. Imports nothing of ours.
 """
 
+from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Final
 
@@ -17,3 +19,15 @@ REQUEST: Final[ContextVar[str | None]] = ContextVar("request", default=None)
 
 VIA: Final[ContextVar[str | None]] = ContextVar("via", default=None)
 """Through what a person made the request, if one did; inherited in the same way."""
+
+Rest = Callable[[], None]
+"""Returns at once, or when it is time to go on."""
+
+REST: Final[ContextVar[Rest | None]] = ContextVar("rest", default=None)
+"""Inherited by whatever is started with a copy of the context."""
+
+
+def rest() -> None:
+    """Rests, if this thread is one that does."""
+    if (wait := REST.get()) is not None:
+        wait()

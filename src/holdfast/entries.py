@@ -187,6 +187,7 @@ RowState = Inline | Submap | Overlay | Packed
 """What the state of a session is in a row."""
 
 INLINE_TAG: Final = 0
+INLINE_TAGS: Final = (0, 5)
 DIRECTORY_TAG: Final = 3
 TWIN_TAGS: Final = (5, 6)
 OVERLAY_TAG: Final = 8
@@ -258,6 +259,15 @@ def unpack_refs(refs: bytes) -> list[tuple[ObjectId, int]]:
         )
         for at in range(0, len(refs), REF_BYTES)
     ]
+
+
+TIMES: Final = range(-(2**63), 2**64)
+"""Nanoseconds that fit into an entry; what of it a disk can hold is the disk's to say."""
+
+
+def storable(time_ns: int) -> int:
+    """Returns the nearest time that an entry can hold: some file systems know years beyond 2554."""
+    return min(max(time_ns, TIMES.start), TIMES.stop - 1)
 
 
 def twin_of(entry: Entry | None) -> bytes:

@@ -5,8 +5,11 @@ sent: an escape sequence in a file name could rewrite the line above it, a line 
 a line of ours, a change of direction could make `exe.txt` of `txt.exe`. Everything that goes
 to a terminal goes through here, and what goes to a model, which a client may show on one; what is
 left is what it looks like.
+
+What a program reads instead, and has to be the very bytes that somebody chose, is `as_raw`.
 """
 
+import codecs
 import re
 from typing import Final
 
@@ -20,6 +23,14 @@ _HIDDEN: Final = (
 )
 _UNSAFE: Final = re.compile(f"[{_HIDDEN}]")
 _UNSAFE_IN_CONTENT: Final = re.compile(f"(?!\t)[{_HIDDEN}]")
+
+RAW: Final = "holdfast.raw"
+"""How errors of encoding are dealt with: what `as_raw` made is bytes again, and whatever else the
+encoding lacks is escaped."""
+
+_RAW_AT: Final = 0xD800
+"""Above what stands for a byte in a name: nothing else becomes bytes by chance."""
+_FIRST_ODD: Final = 0x80
 
 _LAST_BYTE: Final = 0xFF
 _LAST_SHORT: Final = 0xFFFF
@@ -48,7 +59,7 @@ def spaced(text: str) -> str:
     return "".join(c if c.isprintable() else " " for c in text)
 
 
-def quoted(name: str) -> str:
+def quoted_for_git(name: str) -> str:
     r"""Returns a path as a diff writes it: as it is, or in quotes with `\NNN` for odd bytes.
 
     `git apply` and `patch` read it back as the name that it was.
@@ -74,3 +85,21 @@ def _escape(match: re.Match[str]) -> str:
     if number <= _LAST_BYTE:
         return f"\\x{number:02x}"
     return f"\\u{number:04x}" if number <= _LAST_SHORT else f"\\U{number:08x}"
+
+
+def as_raw(data: bytes) -> str:
+    """Returns text that is these bytes once it is written, whatever the encoding is: see `RAW`."""
+    return "".join(chr(byte if byte < _FIRST_ODD else _RAW_AT + byte) for byte in data)
+
+
+def _write_raw(error: UnicodeError) -> tuple[str | bytes, int]:
+    if isinstance(error, UnicodeEncodeError):
+        byte = ord(error.object[error.start]) - _RAW_AT
+        if _FIRST_ODD <= byte <= _LAST_BYTE:
+            return bytes([byte]), error.start + 1
+        # One at a time: the next of them may be such a byte.
+        error.end = error.start + 1
+    return codecs.backslashreplace_errors(error)
+
+
+codecs.register_error(RAW, _write_raw)

@@ -11,6 +11,7 @@ from holdfast.errors import Damaged, InvalidValue, shorten
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
+_ZONE: Final = "+00:00"
 LAST_US: Final = 253_402_300_799_999_999
 """The end of the year 9999."""
 
@@ -36,7 +37,7 @@ def to_text(instant: datetime) -> str:
     """Returns an instant as text; raises `InvalidValue` for one that may be anywhere."""
     if instant.tzinfo is None:
         raise InvalidValue("an instant says in which time zone it is: datetime.now(UTC)")
-    return f"{instant.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%f}Z"
+    return f"{instant.astimezone(UTC).isoformat(timespec='microseconds').removesuffix(_ZONE)}Z"
 
 
 def from_text(text: str, name: str = "an instant") -> datetime:

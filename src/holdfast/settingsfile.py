@@ -71,9 +71,12 @@ def settle(environ: Mapping[str, str], *, secrets: Iterable[str] | None = None) 
     if secrets is None:
         _add_settings(settled)
     for name in SECRETS if secrets is None else secrets:
-        path = settled.pop(name + _OF_A_FILE, "")
+        path = settled.pop(name + _OF_A_FILE, None)
         settled.origins.pop(name + _OF_A_FILE, None)
-        if path and settled.get(name):
+        if path == "":
+            # No file is named, where one was to be: whoever refuses an empty secret refuses that.
+            settled.setdefault(name, "")
+        elif path and settled.get(name):
             settled.problems.append(f"{name} and {name}{_OF_A_FILE} are both set: leave one out")
         elif path:
             try:
@@ -93,8 +96,13 @@ def backup_key(environ: Mapping[str, str]) -> str | None:
     if settled.problems:
         raise ValueError(settled.problems[0])
     key = settled.get(BACKUP_KEY)
-    if key is not None and not key.strip():
-        raise ValueError(f"{BACKUP_KEY} is empty: whoever wants a plain backup sets none")
+    if key is None:
+        return None
+    # As of a file: a line that ends there is no part of the key.
+    key = key.strip()
+    if not key:
+        message = f"{BACKUP_KEY}, or {BACKUP_KEY}{_OF_A_FILE}, is empty"
+        raise ValueError(f"{message}: whoever wants a plain backup sets none")
     return key
 
 
@@ -206,14 +214,18 @@ def read_file(path: str) -> bytes:
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            is_file = stat.S_ISREG(os.fstat(descriptor).st_mode)
-            data = os.read(descriptor, _MOST_BYTES + 1) if is_file else None
+            mode = os.fstat(descriptor).st_mode
+            data = os.read(descriptor, _MOST_BYTES + 1) if stat.S_ISREG(mode) else None
         finally:
             os.close(descriptor)
     except (OSError, ValueError) as exc:
         message = f"{path!r} cannot be read: {getattr(exc, 'strerror', None) or exc}"
         raise ValueError(message) from exc
-    if data is None or len(data) > _MOST_BYTES:
-        message = f"{path!r} is no file, or has more than {_MOST_BYTES} bytes"
+    if data is None:
+        kind = "a pipe, which might never end" if stat.S_ISFIFO(mode) else "no file"
+        message = f"{path!r} is {kind}: name a file"
+        raise ValueError(message)
+    if len(data) > _MOST_BYTES:
+        message = f"{path!r} has more than {_MOST_BYTES} bytes"
         raise ValueError(message)
     return data

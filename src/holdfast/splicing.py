@@ -26,6 +26,12 @@ class _Member:
     end: int
 
 
+def find(text: str, *, section: str, name: str) -> object:
+    """Returns what a member of `section` means; None if it is not there."""
+    whole = _read(text) if text.strip() else {}
+    return _as_object(whole.get(section, {}), f"`{section}`").get(name)
+
+
 def put(text: str, *, section: str, name: str, value: dict[str, Any]) -> str:
     """Returns a text in which `section` has this member; the same text if it has it already."""
     if not text.strip():

@@ -17,6 +17,7 @@ from holdfast.blobs.port import BUCKET_SCHEMES, BlobStore
 from holdfast.blobs.scattered import iter_scattered
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.sqlite import SqliteCatalog, find_applied
+from holdfast.catalog.sqlite_driver import bind_as_they_are
 from holdfast.catalog.sqlite_packs import iter_inline_packs
 from holdfast.catalog.tables import missing_migrations, needed_format, newest_format
 from holdfast.engine.backups.folders import open_folder
@@ -25,7 +26,7 @@ from holdfast.engine.core.context import Clock, Context, system_clock
 from holdfast.engine.core.embedding import Embedder, EmbedFunction
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.core.linediff import Unify, unify
-from holdfast.engine.objects.stores import CHORE, mark_place, mark_store
+from holdfast.engine.objects.stores import Mark, mark_store
 from holdfast.engine.planes.commanding import Commands
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import (
@@ -36,7 +37,7 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.ids import IdMaker
-from holdfast.model.upkeep import Formats
+from holdfast.model.upkeep import Formats, Unfinished
 from holdfast.settings import (
     DatabaseSettings,
     ExecSettings,
@@ -53,9 +54,6 @@ from holdfast.settingsfile import backup_key
 
 T = TypeVar("T")
 
-Begin = Callable[[], datetime]
-"""Begins something; returns when that was."""
-
 POSTGRES_SCHEMES = ("postgresql://", "postgres://")
 
 
@@ -65,6 +63,11 @@ _IN_A_DATABASE: Final = (
     "If its catalog is in a database, name that: HOLDFAST_DATABASE_URL, or `--data postgresql://…` "
     "with `--objects`."
 )
+
+
+def own_process() -> None:
+    """Lets adapters change what holds for a whole process, since nobody else uses it."""
+    bind_as_they_are()
 
 
 def open_vault(
@@ -119,8 +122,7 @@ def open_vault(
         clock=clock,
         ids=ids,
         limits=limits,
-        # What is known of a directory belongs to the machine that it is on.
-        state=(folder or Path.home() / ".local/state/holdfast") / "workspaces",
+        state=_state_of(folder),
         folders=folders,
         embedder=embed if isinstance(embed, Embedder) or embed is None else Embedder(embed),
         hands_texts=hands_texts,
@@ -135,6 +137,16 @@ def open_vault(
     )
     store = without_password(os.fspath(objects))
     return Holdfast(context, store=store, is_apart=is_apart)
+
+
+def open_unfinished(
+    url: str, *, objects: str | os.PathLike[str], unfinished: Unfinished
+) -> Holdfast:
+    """Opens a vault in a database that is being made of a backup, for who makes it."""
+    blobs, packs = open_blobs(objects)
+    catalog = _open_postgres(url, unfinished=unfinished)
+    context = Context.of(catalog, blobs, state=_state_of(None), folders=packs)
+    return Holdfast(context, store=without_password(os.fspath(objects)), is_apart=True)
 
 
 def find_formats(location: str | os.PathLike[str]) -> Formats:
@@ -164,20 +176,18 @@ def begin_store(
     location: str | os.PathLike[str],
     packs: str | os.PathLike[str],
     *,
-    vault: str,
+    mark: Mark,
+    chores: Mapping[str, datetime],
     is_apart: bool,
 ) -> None:
     """Says whose packs a place has, which have just been put there, and tells the catalog."""
     with closing(SqliteCatalog(_to_folder(os.fspath(location)))) as catalog:
+        with catalog.write() as transaction:
+            for name, done_at in chores.items():
+                transaction.set_chore(name, done_at=done_at)
         mark_store(
-            catalog, open_blobs(packs)[0], vault=vault, now=system_clock(), is_apart=is_apart
+            catalog, open_blobs(packs)[0], vault=mark.vault, now=mark.since, is_apart=is_apart
         )
-
-
-def store_of_database(packs: str | os.PathLike[str], *, vault: str) -> tuple[str, Begin]:
-    """Returns the chore that says since when packs are where they are, and what marks the place."""
-    blobs, _ = open_blobs(packs)
-    return CHORE, lambda: mark_place(blobs, vault=vault, now=system_clock())
 
 
 def open_blobs(place: str | os.PathLike[str]) -> tuple[BlobStore, tuple[Path, ...]]:
@@ -205,8 +215,7 @@ def open_place(
     if key is None:
         key = said(backup_key)
     if not place.startswith(BUCKET_SCHEMES):
-        # With one slash, it is a bucket that somebody has misspelt.
-        if is_url(place) or place.startswith(_NEARLY_BUCKETS):
+        if is_no_folder(place):
             raise InvalidValue(
                 f"a backup is in a directory, s3://, gs:// or az://, not {without_password(place)}"
             )
@@ -215,6 +224,29 @@ def open_place(
     beside = at if at is not None and at.startswith(BUCKET_SCHEMES) else None
     opened = _load_bucket("bucketplace").open_place(place, packs=beside)
     return opened if key is None else SealedPlace(opened, key)
+
+
+def is_no_folder(place: str) -> bool:
+    """Says whether a place is written as a URL: with one slash, of a bucket that is misspelt."""
+    return is_url(place) or place.startswith(_NEARLY_BUCKETS)
+
+
+def are_nested(one: str, other: str) -> bool:
+    """Says whether of two places, directories or buckets, one is the other or inside of it."""
+    if one.startswith(BUCKET_SCHEMES) and other.startswith(BUCKET_SCHEMES):
+        address = _load_bucket("buckets").Address
+        return address.of(one).overlaps(address.of(other))
+    if is_url(one) or is_url(other):
+        return False
+    mine, theirs = (Path(os.path.realpath(Path(each).expanduser())) for each in (one, other))
+    return mine.is_relative_to(theirs) or theirs.is_relative_to(mine)
+
+
+def holds_objects(place: str) -> bool:
+    """Says whether anything is below the prefix of a bucket, whoever has put it there."""
+    bucket = _load_bucket("buckets").Address.of(place).open()
+    # The prefix itself is what some tools put where they make a folder.
+    return any(key for key, _ in bucket.iter_keys())
 
 
 def _load_bucket(name: str) -> ModuleType:
@@ -282,6 +314,11 @@ def _to_folder(location: str | os.PathLike[str]) -> Path:
     return folder
 
 
+def _state_of(folder: Path | None) -> Path:
+    """Returns where it is kept what is known of directories: on the machine that they are on."""
+    return (folder or Path.home() / ".local/state/holdfast") / "workspaces"
+
+
 def _packs_in(folder: Path | None) -> Path:
     if folder is None:
         missing = InvalidValue("a vault in a database needs objects=, a place for its packs")
@@ -293,7 +330,11 @@ def _packs_in(folder: Path | None) -> Path:
 
 
 def _open_postgres(
-    url: str, ids: IdMaker | None = None, told: DatabaseSettings | None = None
+    url: str,
+    ids: IdMaker | None = None,
+    told: DatabaseSettings | None = None,
+    *,
+    unfinished: Unfinished | None = None,
 ) -> Catalog:
     used = told or said(database_settings)
     return load_postgres().PostgresCatalog(
@@ -302,14 +343,15 @@ def _open_postgres(
         max_connections=used.connections,
         wait_s=used.wait_s,
         prepares=used.prepares,
+        unfinished=unfinished,
     )
 
 
-def load_postgres() -> ModuleType:
-    """Returns the module of PostgreSQL's adapter; raises `Incompatible` if it is not installed."""
+def load_postgres(name: str = "postgres") -> ModuleType:
+    """Returns a module of PostgreSQL's adapter; raises `Incompatible` if it is not installed."""
     try:
         # Needed by those alone who have a database: `pip install holdfast[postgres]`.
-        return import_module("holdfast.catalog.postgres")
+        return import_module(f"holdfast.catalog.{name}")
     except ModuleNotFoundError as exc:
         message = "PostgreSQL needs `pip install 'holdfast[postgres]'`"
         raise Incompatible(message) from exc

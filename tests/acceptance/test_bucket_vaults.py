@@ -8,12 +8,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
+import psycopg
 import pytest
 
 import holdfast
 from holdfast.errors import InvalidValue, PackMissing, StoreMismatch
 from holdfast.testing.buckets import Fault, SeaweedServer, Wire
-from holdfast.testing.servers import COMMAND, Begin, running_server
+from holdfast.testing.servers import Begin, running_server
 
 pytestmark = pytest.mark.in_memory
 
@@ -81,9 +82,8 @@ def test_a_backup_is_reinstated_into_a_bucket(
         agent.files.write_many(FILES.items())
         agent.snapshot("first")
         vault.backup(tmp_path / "backup")
-    from holdfast.catalog.postgres import drop_catalog  # noqa: PLC0415 - what an operator's psql does
-
-    drop_catalog(postgres_url)
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("DROP SCHEMA holdfast CASCADE")
     with pytest.raises(holdfast.errors.PathExists):
         holdfast.reinstate(tmp_path / "backup", postgres_url, objects=bucket_url)
     holdfast.reinstate(tmp_path / "backup", postgres_url, objects=f"{bucket_url}-new")
@@ -206,7 +206,7 @@ def test_a_copy_that_is_in_the_cache_alone_is_not_relied_on(
 
 @pytest.mark.postgres
 def test_two_servers_and_commands_share_a_bucket(
-    postgres_url: str, bucket_url: str, tmp_path: Path, at_once: Begin
+    postgres_url: str, bucket_url: str, tmp_path: Path, at_once: Begin, warm: tuple[str, ...]
 ) -> None:
     for name in ("a", "b"):
         (tmp_path / name / "vault").mkdir(parents=True, mode=0o700)
@@ -224,7 +224,7 @@ def test_two_servers_and_commands_share_a_bucket(
         environ = {**os.environ, **place, "HOLDFAST_STAY": "0"}
         for command in ("verify", "gc", "doctor"):
             done = subprocess.run(
-                [*COMMAND, command, "--json"],
+                [*warm, command, "--json"],
                 env=environ,
                 cwd=tmp_path,
                 capture_output=True,
@@ -234,7 +234,7 @@ def test_two_servers_and_commands_share_a_bucket(
             assert json.loads(done.stdout)
         wrong = {**environ, "HOLDFAST_OBJECTS_URL": str(tmp_path / "a disk of its own")}
         done = subprocess.run(
-            [*COMMAND, "verify"],
+            [*warm, "verify"],
             env=wrong,
             cwd=tmp_path,
             capture_output=True,

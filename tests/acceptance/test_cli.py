@@ -19,7 +19,7 @@ import pytest
 
 import holdfast
 from holdfast.testing.servers import COMMAND
-from holdfast.testing.shells import environment
+from holdfast.testing.shells import environment, read_terminal
 
 pytestmark = pytest.mark.in_memory
 
@@ -172,6 +172,20 @@ def test_a_new_user_breaks_things_and_gets_them_back(user: Session) -> None:
     user.ok("undo")
     assert user.files() == before
     assert "Nothing has changed." in user.ok("status").out
+
+
+def test_an_undo_takes_a_redo_back_that_ran_over_what_was_in_no_snapshot(project: Session) -> None:
+    project.write("src/app.py", "x = 2\n")
+    project.ok("snapshot", "-m", "second")
+    project.ok("undo")
+    project.write("mine", "in no snapshot")
+    before = project.files()
+    redone = project.ok("redo").out
+    assert re.search(r"is kept as snap-\w{8}\.\n`holdfast undo` takes this back\.", redone)
+    after = project.files()
+    for command, there in (("undo", before), ("redo", after), ("undo", before)):
+        project.ok(command)
+        assert project.files() == there
 
 
 def test_a_diff_shows_what_was_asked_for(project: Session) -> None:
@@ -796,16 +810,7 @@ def test_a_terminal_gets_colours_and_no_control_bytes_of_names(project: Session)
         stderr=theirs,
     ) as process:
         os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # Linux says so when the other side of a terminal is closed.
-                break
-            if not part:
-                break
-            shown += part
-    os.close(ours)
+        shown = read_terminal(ours)
     assert process.returncode == 0
     assert b"\x1b[32m" in shown
     assert b"evil\\x1b]0;owned\\x07" in shown

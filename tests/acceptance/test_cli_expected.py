@@ -13,6 +13,7 @@ import pytest
 
 import holdfast
 from holdfast.testing.servers import COMMAND
+from holdfast.testing.shells import read_terminal
 
 from .test_cli import Done, Session
 
@@ -415,14 +416,8 @@ def on_terminal(project: Session, *argv: str, **environ: str) -> str:
         start_new_session=True,
     ) as running:
         os.close(theirs)
-        shown = b""
-        try:
-            while data := os.read(ours, 4096):
-                shown += data
-        except OSError:
-            pass  # How a terminal says that nobody is there any more.
+        shown = read_terminal(ours)
         running.wait()
-    os.close(ours)
     return shown.decode().replace("\r\n", "\n")
 
 

@@ -40,3 +40,30 @@ def test_a_vault_beside_the_files_of_one_that_is_attached_is_remarked_on(
     user.environ.pop("HOLDFAST_DATA")
     user.ok("init", "-q")
     assert "is attached in" in user.ok("init", "--local").err
+
+
+def test_advice_is_about_what_was_typed(tmp_path: Path, warm: tuple[str, ...]) -> None:
+    user = Session(tmp_path, warm)
+    user.ok("init", "-q")
+    (user.project / "lnk").symlink_to("readme.md")
+    user.ok("snapshot", "-q")
+    refused = user("grep", "one", "lnk")
+    assert (refused.code, "'lnk' is not a directory" in refused.err) == (2, True)
+    assert "Delete" not in refused.err
+    for narrowed in ("--path", "--name", "--except"):
+        refused = user("restore", "@", "--keep-mine", narrowed, "readme.md")
+        assert (refused.code, narrowed in refused.err) == (2, True)
+        assert "except_" not in refused.err
+
+
+def test_a_directory_that_settings_cannot_name_is_what_is_refused(
+    tmp_path: Path, warm: tuple[str, ...]
+) -> None:
+    user = Session(tmp_path, warm)
+    user.project = user.project.rename(user.project.with_name("ol\udce9"))
+    user.ok("init", "-q")
+    for kind in ("hook", "mcp"):
+        refused = user(kind, "install", "cursor")
+        assert refused.code == 2
+        assert "ol\\xe9 is not UTF-8" in refused.err
+    assert not (user.project / ".cursor").exists()

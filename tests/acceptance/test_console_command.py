@@ -25,7 +25,8 @@ LINK = re.compile(r"http://(\S+\.localhost:(\d+))(/console/\S*)#link=(\S+)")
 class Person:
     """Somebody at a shell, in a project with two files."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, command: tuple[str, ...]) -> None:
+        self.command = command
         self.shop, self.home = folder / "shop", folder / "home"
         for each in (self.shop, self.home, folder / "run"):
             each.mkdir(mode=0o700)
@@ -41,7 +42,7 @@ class Person:
     def types(self, *argv: str, **more: Any) -> subprocess.CompletedProcess[str]:
         options: dict[str, Any] = {"cwd": self.shop, "env": self.environ, **more}
         return subprocess.run(
-            [*COMMAND, *argv], capture_output=True, text=True, check=False, **options
+            [*self.command, *argv], capture_output=True, text=True, check=False, **options
         )
 
     def files(self) -> dict[str, bytes]:
@@ -54,8 +55,8 @@ class Person:
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Person:
-    return Person(tmp_path)
+def person(tmp_path: Path, warm: tuple[str, ...]) -> Person:
+    return Person(tmp_path, warm)
 
 
 @contextmanager

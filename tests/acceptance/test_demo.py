@@ -14,6 +14,7 @@ import pytest
 
 import holdfast
 from holdfast import demo
+from holdfast.testing.shells import read_terminal
 
 COMMAND = [sys.executable, "-m", "holdfast.demo"]
 
@@ -73,16 +74,7 @@ def test_a_terminal_gets_headings() -> None:
     ours, theirs = pty.openpty()
     with subprocess.Popen(COMMAND, stdout=theirs) as process:
         os.close(theirs)
-        shown = b""
-        while True:
-            try:
-                part = os.read(ours, 65536)
-            except OSError:  # Linux says so when the other side of a terminal is closed.
-                break
-            if not part:
-                break
-            shown += part
-    os.close(ours)
+        shown = read_terminal(ours)
     assert process.returncode == 0
     assert b"\033[1mHoldfast" in shown
 

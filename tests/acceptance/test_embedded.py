@@ -514,6 +514,79 @@ def test_undo_and_redo_go_step_by_step(alice: Namespace) -> None:
     assert [s.number for s in alice.timeline()] == list(range(len(alice.timeline()), 0, -1))
 
 
+def test_a_redo_over_what_was_not_captured_is_taken_back_by_an_undo(alice: Namespace) -> None:
+    for number in range(3):
+        alice.files.write("file", str(number))
+        alice.snapshot()
+
+    def states(step: Callable[[], object], times: int) -> list[tuple[str, bool, bool]]:
+        found = []
+        for _ in range(times):
+            step()
+            there = (alice.files.exists("mine"), len(alice.store) == 1)
+            found.append((alice.files.read_text("file"), *there))
+        return found
+
+    states(alice.undo, 2)
+    alice.files.write("mine", "an hour of work")
+    assert alice.redo().safety_id is not None
+    alice.store.set("n", "mine", "as well")
+    assert alice.redo().safety_id is not None
+    way = [
+        ("0", False, False),
+        ("0", True, False),
+        ("1", False, False),
+        ("1", False, True),
+        ("2", False, False),
+    ]
+    for _ in range(2):
+        assert states(alice.undo, 4) == way[-2::-1]
+        with pytest.raises(errors.NothingToUndo):
+            alice.undo()
+        assert states(alice.redo, 4) == way[1:]
+        with pytest.raises(errors.NothingToUndo):
+            alice.redo()
+
+
+def test_a_snapshot_of_something_new_is_the_end_of_redo(alice: Namespace) -> None:
+    for number in range(2):
+        alice.files.write("file", str(number))
+        alice.snapshot()
+    alice.undo()
+    alice.files.write("mine", "kept by an undo")
+    alice.undo()
+    alice.redo()
+    assert names(alice) == ["file", "mine"]
+    with pytest.raises(errors.NothingToUndo):
+        alice.redo()
+
+
+def test_what_was_taken_back_by_hand_is_no_change(alice: Namespace) -> None:
+    for number in range(4):
+        alice.files.write("file", str(number))
+        alice.snapshot()
+
+    def to_and_fro() -> None:
+        alice.store.set("n", "k", 1)
+        alice.store.delete("n", "k")
+        assert (alice.is_dirty(), alice.find_current()) == (True, None)
+        assert not alice.diff(limit=1)
+
+    alice.undo()
+    to_and_fro()
+    assert (alice.undo().safety_id, alice.files.read_text("file")) == (None, "1")
+    assert not alice.is_dirty()
+    to_and_fro()
+    again = alice.snapshot()
+    assert alice.find_current() == again
+    to_and_fro()
+    assert (alice.redo().safety_id, alice.files.read_text("file")) == (None, "2")
+    assert (alice.redo().safety_id, alice.files.read_text("file")) == (None, "3")
+    to_and_fro()
+    assert alice.restore(again).safety_id is None
+    assert (alice.is_dirty(), alice.files.read_text("file")) == (False, "1")
+
+
 def test_any_operation_on_the_timeline_can_be_undone_alone(alice: Namespace) -> None:
     alice.files.write("kept", "1")
     alice.snapshot()

@@ -16,7 +16,7 @@ import pytest
 
 import holdfast
 from holdfast.engine.commands import warm
-from holdfast.engine.commands.door import run_as
+from holdfast.engine.commands.running import run_as
 from holdfast.engine.directory import lending
 from holdfast.engine.directory.lending import Place
 from holdfast.engine.planes.commanding import Manner
@@ -24,7 +24,7 @@ from holdfast.errors import Busy, InvalidValue, NotBuilt, QuotaExceeded, TooLarg
 from holdfast.model.basics import Kind
 from holdfast.model.commands import Stopped
 from holdfast.operations.commands import Command
-from holdfast.sandbox.users import find_user
+from holdfast.sandbox.limits import find_user
 from holdfast.settings import ExecSettings
 from holdfast.testing.sandboxes import why_none
 from holdfast.workspace.owning import hand_over

@@ -7,7 +7,6 @@ import pty
 import subprocess
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +15,7 @@ from mcp.client.stdio import stdio_client
 
 from holdfast.testing.sandboxes import why_none
 from holdfast.testing.servers import COMMAND
+from holdfast.testing.shells import read_terminal
 
 pytestmark = pytest.mark.skipif(why_none() is not None, reason=why_none() or "")
 
@@ -121,11 +121,7 @@ def test_a_terminal_does_not_obey_what_a_command_says(
     line = [*COMMAND, "exec", said]
     subprocess.run(line, cwd=project, env=environ, stdout=theirs, stderr=theirs, check=True)
     os.close(theirs)
-    shown = b""
-    with suppress(OSError):  # Linux says so when the other side of a terminal is closed.
-        while part := os.read(ours, 65536):
-            shown += part
-    os.close(ours)
+    shown = read_terminal(ours)
     assert b"\x1b" not in shown
     assert b"a\tb\r\n" in shown
     assert rb"\x1b]0;x\x07" in shown

@@ -9,6 +9,7 @@ import copy
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
+from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
 from random import Random
@@ -17,18 +18,28 @@ from typing import Annotated, Any, TypedDict
 import msgspec
 import pytest
 import zstandard
+from langchain_core.messages import (
+    AIMessage,
+    AIMessageChunk,
+    HumanMessage,
+    SystemMessage,
+    ToolMessage,
+)
 from langgraph.channels import DeltaChannel
 from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from langgraph.graph import END, START, StateGraph
 from msgspec.structs import replace
+from pydantic import BaseModel
 
 import holdfast
 from holdfast.errors import Damaged, InvalidValue, SnapshotNotFound
 from holdfast.integrations.langgraph import CheckpointWithoutSnapshot, HoldfastSaver
 from holdfast.integrations.langgraph import writing as saver_writing
 from holdfast.integrations.langgraph.caching import Parts
+from holdfast.integrations.langgraph.messages import CLASSES, reader_of
 from holdfast.integrations.langgraph.records import Large, decode_checkpoint
 from holdfast.testing.servers import Begin, Server, running_server
 
@@ -201,6 +212,55 @@ def test_many_checkpoints_are_listed_newest_first_and_few_are_read(near: Any) ->
     assert [*saver.list(config_of("t"), limit=0)] == []
 
 
+class Own(BaseModel):
+    """What a graph of somebody has in a message."""
+
+    number: int
+
+
+MESSAGES: list[Any] = [
+    HumanMessage("hello", id="1", name="somebody"),
+    HumanMessage([{"type": "text", "text": "hello"}]),
+    SystemMessage("be kind", additional_kwargs={"at": datetime(2026, 1, 1, tzinfo=UTC)}),
+    AIMessage("", tool_calls=[{"name": "look", "args": {"n": {1, 2}}, "id": "c"}]),
+    AIMessage("x", usage_metadata={"input_tokens": 1, "output_tokens": 2, "total_tokens": 3}),
+    ToolMessage("found", tool_call_id="c", artifact=HumanMessage("inside")),
+    AIMessageChunk(content="a part"),
+    Own(number=1),
+    ToolMessage.model_construct(content="of no call", status="success"),
+]
+
+
+def test_messages_are_read_as_the_serializer_reads_them(near: Any) -> None:
+    serde = JsonPlusSerializer(allowed_msgpack_modules=[Own])
+    assert type(reader_of(serde)) is not JsonPlusSerializer
+    for value in (*MESSAGES, MESSAGES, {"a": [*MESSAGES]}):
+        typed = serde.dumps_typed(value)
+        wanted, found = serde.loads_typed(typed), reader_of(serde).loads_typed(typed)
+        assert found == wanted
+        assert type(found) is type(wanted)
+    saver = HoldfastSaver(near, serde=serde)
+    at = put(saver, "t", {"messages": MESSAGES * 20})
+    assert values_of(saver, at) == {"messages": serde.loads_typed(serde.dumps_typed(MESSAGES)) * 20}
+
+
+def test_rules_of_a_serializer_hold_for_all_but_messages() -> None:
+    """Which it allows whatever its rules are."""
+    strict = JsonPlusSerializer(allowed_msgpack_modules=None)
+    for known in CLASSES.values():
+        message = known(content="x", tool_call_id="c")
+        assert type(strict.loads_typed(strict.dumps_typed(message))) is known
+    typed = strict.dumps_typed([Own(number=1), HumanMessage("x")])
+    assert reader_of(strict).loads_typed(typed) == [{"number": 1}, HumanMessage("x")]
+
+    class Other(JsonPlusSerializer):
+        pass
+
+    hooked = JsonPlusSerializer(__unpack_ext_hook__=lambda code, data: (code, len(data)))
+    for serde in (Other(), hooked):
+        assert reader_of(serde) is serde
+
+
 # Values that are large.
 
 
@@ -227,15 +287,15 @@ def test_of_a_list_that_grows_only_its_end_is_put(agent: Any) -> None:
         versions.append({"items": items[: 198 + step], "ids": [*range(200)]})
         new = {"items": str(step), "ids": str(step)}
         at = put(saver, "t", versions[-1], parent=at, versions=new)
-    # Six segments of 32 items, and three ends.
-    assert len([key for key in keys_of(agent, "t") if key.startswith("v ")]) == 6 + 3
+    # Six segments of 32 items: its end lies with the checkpoint.
+    assert len([key for key in keys_of(agent, "t") if key.startswith("v ")]) == 6
     assert [each.checkpoint["channel_values"] for each in saver.list(None)] == versions[::-1]
     other = HoldfastSaver(agent)
     items[0] = {"id": "changed"}
     put(other, "t", {"items": items}, parent=at, versions={"items": "4"})
     saver.prune(["t"])
     assert values_of(other, config_of("t")) == {"items": items}
-    assert len(keys_of(agent, "t")) == 7 + 1
+    assert len(keys_of(agent, "t")) == 6 + 1
 
 
 def test_what_is_in_memory_is_bounded_and_of_one_thread() -> None:
@@ -254,6 +314,51 @@ def test_a_run_whose_parent_was_pruned_loses_nothing(near: Any) -> None:
     saver.prune(["t"])
     again = put(saver, "t", {"big": [LARGE]}, parent=first, new={})
     assert values_of(saver, again) == {"big": [LARGE]}
+
+
+@pytest.mark.parametrize("kind", ["sqlite", POSTGRES])
+@pytest.mark.parametrize("act", ["prune", "delete", "restore", "put again"])
+def test_what_others_have_changed_is_not_relied_on(
+    request: pytest.FixtureRequest, kind: str, act: str, tmp_path: Path
+) -> None:
+    url = request.getfixturevalue("postgres_url") if kind == "postgres" else None
+    items = [{"id": number, "text": f"message {number} " * 20} for number in range(100)]
+
+    def at(vault: holdfast.Holdfast) -> holdfast.Namespace:
+        return vault.namespace("alice")
+
+    with (
+        holdfast.open(url or tmp_path / "vault", objects=tmp_path / "packs") as vault,
+        holdfast.open(url or tmp_path / "vault", objects=tmp_path / "packs") as elsewhere,
+    ):
+        saver, other, versions = HoldfastSaver(at(vault)), HoldfastSaver(at(elsewhere)), {}
+        before = at(vault).snapshot()
+        versions = {"big": "1", "items": "1"}
+        first = put(saver, "t", {"big": [LARGE], "items": items}, versions=versions)
+        second = put(
+            saver, "t", {"big": [LARGE], "items": items}, parent=first, versions=versions, new={}
+        )
+        if act == "prune":
+            put(other, "t", {"other": 1}, parent=second)
+            other.prune(["t"])
+        elif act == "delete":
+            other.delete_thread("t")
+        elif act == "restore":
+            at(elsewhere).restore(before)
+        else:
+            checkpoint: Any = empty_checkpoint()
+            checkpoint["id"] = second["configurable"]["checkpoint_id"]
+            other.put(first, checkpoint, {}, {})
+            other.prune(["t"])
+        wanted = {"big": [LARGE], "items": [*items, {"id": "new"}]}
+        versions["items"] = "2"
+        third = put(
+            saver, "t", wanted, parent=second, versions=versions, new={"items": versions["items"]}
+        )
+        assert values_of(HoldfastSaver(at(elsewhere)), third) == wanted
+        fourth = put(saver, "t", wanted, parent=third, versions=versions, new={})
+        other.prune(["t"])
+        assert values_of(HoldfastSaver(at(elsewhere)), fourth) == wanted
 
 
 def test_who_puts_while_somebody_prunes_keeps_its_values(
@@ -648,6 +753,10 @@ def test_a_step_is_a_request_for_each_call(server: Server, monkeypatch: pytest.M
             assert found.checkpoint["channel_values"] == values
             assert found.pending_writes == [("task", "a", 1)]
         assert len(sent) == 6
+        # The parent is expected as it was left, and not read.
+        again = put(saver, "t", {"big": [LARGE], "more": 1}, parent=at, new={"more": "1"})
+        assert len(sent) == 7
+        assert values_of(saver, again) == {"big": [LARGE], "more": 1}
 
 
 def test_over_an_awaited_client_only_what_is_awaited_works(server: Server) -> None:

@@ -33,22 +33,29 @@ TOOLS = {
     *("snapshot", "restore", "undo", "redo", "fork"),
 }
 Work = Callable[[Client], Awaitable[None]]
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 def environ(home: Path, **more: str) -> dict[str, str]:
     return environment(home, **more)
 
 
-def run(*argv: str, cwd: Path, env: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [*COMMAND, *argv],
-        cwd=cwd,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-        stdin=subprocess.DEVNULL,
-    )
+@pytest.fixture
+def run(warm: tuple[str, ...]) -> Run:
+    """What is over at once: it writes settings, or refuses."""
+
+    def run_it(*argv: str, cwd: Path, env: dict[str, str]) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*warm, *argv],
+            cwd=cwd,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+            stdin=subprocess.DEVNULL,
+        )
+
+    return run_it
 
 
 @pytest.fixture
@@ -79,7 +86,9 @@ async def call(client: Client, tool: str, **arguments: Any) -> str:
 # Standard streams
 
 
-def test_what_install_writes_is_what_an_agent_starts(project: Path, tmp_path: Path) -> None:
+def test_what_install_writes_is_what_an_agent_starts(
+    run: Run, project: Path, tmp_path: Path
+) -> None:
     env = environ(tmp_path, HOLDFAST_DATA=str(tmp_path / "vault"))
     settings = project / ".mcp.json"
     settings.write_text('{"mcpServers": {"theirs": {"command": "x"}}}')
@@ -160,6 +169,9 @@ def test_lines_that_are_nonsense_end_nothing(project: Path, tmp_path: Path) -> N
         '"\\ud800"',
         json.dumps(hello),
         "{",
+        '{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"label": "\\ud800"}}',
+        '{"jsonrpc": "2.0", "id": "a", "method": "ping", "params": {"x": "\\udc00"}}',
+        '{"jsonrpc": "2.0", "id": 8, "result": {"x": "\\udc00"}}',
         json.dumps(ping),
     ]
     process = subprocess.Popen(
@@ -173,14 +185,19 @@ def test_lines_that_are_nonsense_end_nothing(project: Path, tmp_path: Path) -> N
     assert process.stdout is not None
     process.stdin.write(b"\xff\xfe\n" + "".join(f"{line}\n" for line in lines).encode())
     process.stdin.flush()
-    answered = set[int]()
+    answered, refused = set[int](), list[tuple[object, int]]()
     for line in process.stdout:
         answer = json.loads(line)
         answered |= {answer["id"]} if "result" in answer else set()
+        refused += [(answer["id"], answer["error"]["code"])] if "error" in answer else []
         if 2 in answered:
             break
     _, err = process.communicate(timeout=60)
     assert answered == {1, 2}
+    # Nobody waits for ever: what is no message is answered, with the id of what looks like one.
+    assert sorted(refused, key=str) == sorted(
+        [*[(None, -32700)] * 7, *[(None, -32600)] * 2, (7, -32700), ("a", -32700)], key=str
+    )
     assert process.returncode == 0
     assert b"Traceback" not in err
 
@@ -274,9 +291,10 @@ def test_over_http_nobody_else_is_let_in(project: Path, tmp_path: Path) -> None:
     ],
 )
 def test_a_place_that_is_not_safe_is_refused(
-    project: Path, tmp_path: Path, argv: tuple[str, ...], env: dict[str, str], said: str
+    run: Run, project: Path, argv: tuple[str, ...], env: dict[str, str], said: str
 ) -> None:
-    env = environ(tmp_path, HOLDFAST_DATA=str(tmp_path / "vault"), **env)
+    home = project.parent
+    env = environ(home, HOLDFAST_DATA=str(home / "vault"), **env)
     done = run("mcp", "--http", *argv, cwd=project, env=env)
     assert done.returncode == 2
     assert said in done.stderr
@@ -286,7 +304,9 @@ def test_a_place_that_is_not_safe_is_refused(
 # What is typed wrong
 
 
-def test_a_command_that_cannot_be_is_refused_with_a_hint(project: Path, tmp_path: Path) -> None:
+def test_a_command_that_cannot_be_is_refused_with_a_hint(
+    run: Run, project: Path, tmp_path: Path
+) -> None:
     env = environ(tmp_path, HOLDFAST_DATA=str(tmp_path / "vault"))
 
     def refused(*argv: str, cwd: Path = project, **more: str) -> tuple[int, str]:
@@ -505,7 +525,7 @@ def test_over_a_server_with_an_add_only_key_it_is_the_same(server: Server, tmp_p
 
 
 def test_a_key_that_could_do_more_is_remarked_on_and_an_operators_refused(
-    server: Server, tmp_path: Path
+    run: Run, server: Server, tmp_path: Path
 ) -> None:
     def said(key: str) -> tuple[int, str]:
         env = environ(tmp_path, HOLDFAST_URL=server.url, HOLDFAST_API_KEY=key)

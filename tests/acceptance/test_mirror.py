@@ -385,6 +385,19 @@ def test_what_is_not_listed_is_counted_over_all_planes(project: Project) -> None
     assert counts(project.workspace.redo(limit=None)) == [3, 1, 0, 2, 1]
 
 
+def test_an_undo_takes_a_redo_back_that_ran_over_what_was_in_no_snapshot(project: Project) -> None:
+    project.put("a", "1")
+    project.workspace.snapshot()
+    project.put("a", "2")
+    project.workspace.snapshot()
+    project.workspace.undo()
+    project.put("mine", "in no snapshot")
+    for step, there in (("redo", {"a"}), ("undo", {"a", "mine"}), ("redo", {"a"})):
+        getattr(project.workspace, step)()
+        assert names(project.tree) == there
+        assert (project.tree / "a").read_text() == ("1" if step == "undo" else "2")
+
+
 def test_a_directory_that_was_moved_goes_on_in_its_new_place(project: Project) -> None:
     project.put("a", "1")
     taken = project.workspace.snapshot()

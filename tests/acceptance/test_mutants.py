@@ -66,7 +66,7 @@ def run(place: Path, *options: str) -> list[str]:
 def test_what_no_test_notices_is_named(tmp_path: Path) -> None:
     _, found, total, *survivors = run(tmp_path)
     # Five where something is taken, two in each line of what is lent, one that nobody asks for.
-    assert found.split() == ["engine/accounts.py", "10", "6", "3", "1", "60%"]
+    assert found.split() == ["engine", "10", "6", "3", "1", "60%"]
     assert total.split()[1:] == found.split()[1:]
     assert survivors == [
         "engine/accounts.py:18: lent: account.held -= amount -> account.held += amount",
@@ -76,7 +76,26 @@ def test_what_no_test_notices_is_named(tmp_path: Path) -> None:
     ]
 
 
+def test_a_seed_chooses_the_same_mistakes_whoever_is_there_to_make_them(tmp_path: Path) -> None:
+    _, found, *_ = once = run(tmp_path, "--most", "5", "--seed", "7")
+    assert found.split()[:2] == ["engine", "5"]
+    assert run(tmp_path, "--most", "5", "--seed", "7", "--jobs", "2", "--only", "engine") == once
+
+
+def test_what_tests_call_is_kept_and_a_new_test_is_looked_at(tmp_path: Path) -> None:
+    kept = tmp_path / "calls.json"
+    _, found, *_ = run(tmp_path, "--calls", str(kept))
+    known = kept.read_text()
+    assert run(tmp_path, "--calls", str(kept))[1] == found
+    assert kept.read_text() == known  # With the seconds that each took then.
+    more = "def test_nothing_is_forgotten():\n    assert forgotten(Account(2)) == 2\n"
+    asked = f"from toy.engine.accounts import Account, forgotten\n\n{more}"
+    (tmp_path / "test_more.py").write_text(asked)
+    _, found, *_ = run(tmp_path, "--calls", str(kept), "--tests", "test_more.py")
+    assert found.split() == ["engine", "10", "7", "3", "0", "70%"]
+
+
 def test_it_stops_when_the_time_is_over(tmp_path: Path) -> None:
-    _, found, _, *rest = run(tmp_path, "--seconds", "0")
-    assert found.split()[1:] == ["0", "0", "0", "0", "-"]
+    _, found, *rest = run(tmp_path, "--seconds", "0")
+    assert found.split() == ["all", "0", "0", "0", "0", "-"]
     assert rest == ["the time was over: 10 more were not made"]

@@ -5,9 +5,7 @@ read is read, events and webhooks included: the word is in none of it.
 """
 
 import io
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,6 +14,7 @@ import httpx
 import pytest
 
 import holdfast
+from holdfast.testing.receivers import receiver
 from holdfast.testing.servers import ADMIN_KEY, API_KEY, Begin, Server, running_server
 
 pytestmark = pytest.mark.in_memory
@@ -23,38 +22,6 @@ pytestmark = pytest.mark.in_memory
 WORD = "zebrafish"
 ADMIN = {"Authorization": f"Bearer {ADMIN_KEY}"}
 AGENT = {"Authorization": f"Bearer {API_KEY}", "X-Namespace": "alice"}
-
-
-class Receiver(ThreadingHTTPServer):
-    """Keeps what a webhook brings."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Receiving)
-        self.bodies, self.came = list[str](), threading.Condition()
-
-
-class Receiving(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        assert isinstance(self.server, Receiver)
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        with self.server.came:
-            self.server.bodies.append(body)
-            self.server.came.notify_all()
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called
-        """Says nothing: the test does."""
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as receiving:
-        thread = threading.Thread(target=receiving.serve_forever)
-        thread.start()
-        yield receiving
-        receiving.shutdown()
-        thread.join()
 
 
 def write_everywhere(http: httpx.Client) -> dict[str, str]:
@@ -126,24 +93,20 @@ def read_by_operators(http: httpx.Client, ids: dict[str, str]) -> Iterator[tuple
             yield f"{method} {path} {answer.status_code}", answer.text
 
 
-def test_no_answer_to_an_admins_key_holds_what_agents_wrote(
-    tmp_path: Path, receiver: Receiver, at_once: Begin
-) -> None:
+def test_no_answer_to_an_admins_key_holds_what_agents_wrote(tmp_path: Path, at_once: Begin) -> None:
     environ = {"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}
     with (
+        receiver() as there,
         running_server(tmp_path, environ=environ, begin=at_once) as server,
         httpx.Client(base_url=server.url, trust_env=False, timeout=30) as http,
     ):
         ws = f"/v1/workspaces/{server.workspace_id}"
-        hook = {"url": f"http://127.0.0.1:{receiver.server_address[1]}/"}
+        hook = {"url": there.url}
         made = http.post(f"{ws}/webhooks", headers=ADMIN, json=hook).json()
         ids = write_everywhere(http)
         check_agents_see_it(http)
         http.put("/files/last-of-all.txt", headers=AGENT, content=b"x")
-        with receiver.came:
-            done = receiver.came.wait_for(lambda: "last-of-all" in str(receiver.bodies), 30)
-        assert done
-        assert WORD not in str(receiver.bodies)
+        assert WORD not in str(there.wait_until(lambda got: "last-of-all" in str(got)))
         ids |= {"workspace_id": server.workspace_id, "name": "alice"}
         ids |= {"webhook_id": made["webhook_id"]}
         seen = dict(read_by_operators(http, ids))

@@ -9,13 +9,13 @@ import stat
 import subprocess
 import sys
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 import holdfast
-from holdfast.testing.servers import COMMAND, running_server
+from holdfast.testing.servers import running_server
 
 pytestmark = pytest.mark.usefixtures("made_anew")
 
@@ -46,10 +46,14 @@ def wide(folder: Path) -> list[str]:
     ]
 
 
-def run(*words: str, cwd: Path, vault: Path) -> None:
-    command = [*COMMAND, "--data", str(vault), *words]
-    done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (words, done.stderr)
+@pytest.fixture
+def run(warm: tuple[str, ...]) -> Callable[..., None]:
+    def run_it(*words: str, cwd: Path, vault: Path) -> None:
+        command = [*warm, "--data", str(vault), *words]
+        done = subprocess.run(command, cwd=cwd, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, (words, done.stderr)
+
+    return run_it
 
 
 def test_what_a_server_and_its_clients_make(tmp_path: Path) -> None:
@@ -99,7 +103,7 @@ def check_nobody_reads(folder: Path) -> None:
     assert done.stdout == ""
 
 
-def test_what_the_command_line_makes(tmp_path: Path) -> None:
+def test_what_the_command_line_makes(run: Callable[..., None], tmp_path: Path) -> None:
     vault, tree = open_folder(tmp_path / "vault"), open_folder(tmp_path / "tree")
     backup = open_folder(tmp_path / "backup")
     (tree / "a.txt").write_text("1")

@@ -35,6 +35,13 @@ def test_over_http(tmp_path: Path, at_once: Begin) -> None:
         assert agent.files.read_text("both.txt") == "by a person"
         assert agent.files.read_text("mine.txt") == "by a person"
         assert agent.at(before).files.read_text("both.txt") == "before"
+        length = len(agent.timeline())
+        for _ in range(2):
+            with pytest.raises(NothingToUndo, match=r"files:both\.txt' changed since"):
+                agent.restore(before, keep="mine")
+        with pytest.raises(NothingToUndo, match=r"files:both\.txt' changed since"):
+            agent.restore(before, keep="mine", dry_run=True)
+        assert len(agent.timeline()) == length
         with pytest.raises(InvalidValue):
             agent.restore(before, keep="mine", paths=["a"])
         agent.undo()

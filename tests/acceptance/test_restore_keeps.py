@@ -4,10 +4,16 @@ import os
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import holdfast
-from holdfast.testing.servers import COMMAND
+from holdfast.engine.timeline import head
+from holdfast.errors import StorageFull
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
 
 WRITER = """
 import sqlite3, sys
@@ -26,15 +32,53 @@ print("done", committed, flush=True)
 """
 
 
-def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    environ = {**os.environ, "HOME": str(folder.parent), "HOLDFAST_DATA": str(folder.parent / "v")}
-    return subprocess.run(
-        [*COMMAND, *arguments], cwd=folder, env=environ, capture_output=True, text=True, check=False
-    )
+@pytest.fixture
+def run(warm: tuple[str, ...], tmp_path: Path) -> Run:
+    environ = {**os.environ, "HOME": str(tmp_path), "HOLDFAST_DATA": str(tmp_path / "v")}
+
+    def run_it(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*warm, *arguments],
+            cwd=folder,
+            env=environ,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run_it
+
+
+def test_a_directory_goes_back_if_the_timeline_does_not_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    seen = list[str]()
+
+    def refuse(*_: object, **__: object) -> None:
+        seen.append((tree / "a").read_text())
+        raise StorageFull("no room for one more row")
+
+    with holdfast.open(tmp_path / "vault") as vault:
+        work = vault.workspace(tree, namespace="ns")
+        (tree / "a").write_text("first")
+        first = work.snapshot("first")
+        (tree / "a").write_text("second")
+        (tree / "more").mkdir()
+        second = work.snapshot("second")
+        with monkeypatch.context() as patch:
+            patch.setattr(head, "check_marks", refuse)
+            with pytest.raises(StorageFull):
+                work.restore(first)
+        assert seen == ["first"]
+        assert ((tree / "a").read_text(), (tree / "more").is_dir()) == ("second", True)
+        assert work.namespace.timeline()[0].id == second.id
+        assert list(work.status().changes) == []
 
 
 def test_a_restore_keeps_what_it_replaces_although_the_stored_copy_went_bad_unseen(
-    tmp_path: Path,
+    run: Run, tmp_path: Path
 ) -> None:
     tree = tmp_path / "tree"
     tree.mkdir()
@@ -79,7 +123,9 @@ def test_a_file_that_somebody_has_open_for_writing_is_replaced_and_not_written_i
         assert path.read_bytes() == b"A" * 5000
 
 
-def test_an_undo_that_is_refused_beside_a_database_in_use_loses_no_commit(tmp_path: Path) -> None:
+def test_an_undo_that_is_refused_beside_a_database_in_use_loses_no_commit(
+    run: Run, tmp_path: Path
+) -> None:
     for number in range(2):
         tree = tmp_path / f"tree{number}"
         tree.mkdir()

@@ -19,10 +19,9 @@ from holdfast.model.commands import Stopped
 from holdfast.sandbox import probing, tallying
 from holdfast.sandbox.confining import HOME, USUAL_ID, Become
 from holdfast.sandbox.filtering import MACHINES, make_filter
-from holdfast.sandbox.limits import Allowance
+from holdfast.sandbox.limits import Allowance, find_user
 from holdfast.sandbox.probing import Sandbox
 from holdfast.sandbox.running import End, Order
-from holdfast.sandbox.users import find_user
 from holdfast.testing.sandboxes import why_none
 from holdfast.workspace.owning import hand_over
 
@@ -267,7 +266,8 @@ are counted shall not lose a machine if they are not."""
             for after in ("", "; sleep 60")
         ),
         (
-            "for i in {1..8}; do (x=$(head -c 6M /dev/zero | tr '\\0' x); sleep 60) & done; wait",
+            # A last command takes the place of its shell, and of what that shell held.
+            "for i in {1..8}; do (x=$(head -c6M /dev/zero | tr '\\0' x); sleep 60; :) & done; wait",
             {"memory_bytes": 40 * MIB},
             Stopped.MEMORY,
         ),

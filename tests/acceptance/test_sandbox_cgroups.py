@@ -13,10 +13,9 @@ from holdfast.model.commands import Stopped
 from holdfast.sandbox import cgroups, running
 from holdfast.sandbox.cgroups import Group, Groups
 from holdfast.sandbox.confining import HOME, SHARED_MEMORY_BYTES
-from holdfast.sandbox.limits import Allowance
+from holdfast.sandbox.limits import Allowance, find_user
 from holdfast.sandbox.probing import Sandbox
 from holdfast.sandbox.running import End, Order
-from holdfast.sandbox.users import find_user
 from holdfast.testing.sandboxes import why_none
 
 MIB = 1 << 20
@@ -72,7 +71,7 @@ def test_the_kernel_bounds_the_memory_of_all_processes_together(
 ) -> None:
     # Nobody else looks.
     monkeypatch.setattr(running, "LOOK_S", 60.0)
-    hold = "for i in {1..16}; do (x=$(head -c 8M /dev/zero | tr '\\0' x); sleep 20) & done; wait"
+    hold = "for i in {1..16}; do (x=$(head -c 8M /dev/zero | tr '\\0' x); sleep 20; :) & done; wait"
     end, _ = run(tmp_path, place, hold, memory_bytes=40 * MIB)
     assert (end.stopped, end.exit_code) == (Stopped.MEMORY, 137)
     assert run(tmp_path, place, "echo well", memory_bytes=40 * MIB)[1] == "well\n"

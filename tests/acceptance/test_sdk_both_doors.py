@@ -1281,6 +1281,32 @@ def test_who_expects_another_head_is_told_which_one_there_is(agent: Namespace) -
 # Forks, archives.
 
 
+def test_an_undo_takes_a_redo_back_that_ran_over_what_was_not_captured(door: Door) -> None:
+    agent = door.agent
+    session = agent.sessions.create("agent", initial_state={"v": 1})
+    agent.files.write("f", "1")
+    agent.snapshot()
+    agent.files.write("f", "2")
+    agent.snapshot()
+    agent.undo()
+    agent.files.write("new", "not captured")
+    agent.store.set("n", "new", "not captured")
+    agent.sessions.update_state(session.id, {"v": 2})
+    memory = agent.memory.add("not captured")
+
+    def there() -> tuple[object, ...]:
+        files = {each.path: agent.files.read(each.path) for each in agent.files.list()}
+        state = agent.sessions.get(session.id).state
+        return files, dict(agent.store.items()), state, [m.id for m in agent.memory.list()]
+
+    before = there()
+    agent.redo()
+    assert there() == ({"f": b"2"}, {}, {"v": 1}, [])
+    agent.undo()
+    assert there() == before
+    assert before[-1] == [memory.id]
+
+
 def test_a_fork_goes_its_own_way_and_can_be_merged(door: Door) -> None:
     agent, name = door.agent, f"fork-{next(_NUMBERS)}"
     agent.files.write_many([("ours", b"0"), ("theirs", b"0")])

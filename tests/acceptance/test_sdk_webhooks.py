@@ -6,11 +6,9 @@ framework may hand it over; then altered, delayed, and signed by somebody else.
 
 import base64
 import json
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +19,7 @@ from standardwebhooks import Webhook
 
 import holdfast
 from holdfast import errors, signing
+from holdfast.testing.receivers import receiver
 from holdfast.testing.servers import Begin, Server, running_server
 
 PATIENCE_S = 20.0
@@ -35,41 +34,6 @@ class Delivery:
     made: Any
 
 
-class Receiver(ThreadingHTTPServer):
-    """Says 200 to everything, and keeps it."""
-
-    daemon_threads = True
-
-    def __init__(self) -> None:
-        self.got: list[tuple[bytes, dict[str, str]]] = []
-        self.came = threading.Event()
-        super().__init__(("127.0.0.1", 0), Handler)
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}/hook"
-
-    def next(self) -> tuple[bytes, dict[str, str]]:
-        assert self.came.wait(PATIENCE_S), "nothing was delivered"
-        self.came.clear()
-        return self.got[-1]
-
-
-class Handler(BaseHTTPRequestHandler):
-    server: Receiver
-
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.got.append((body, dict(self.headers.items())))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-        self.server.came.set()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's
-        """Says nothing."""
-
-
 @pytest.fixture(scope="module")
 def server(home: Path, at_once: Begin) -> Iterator[Server]:
     environ = {"HOLDFAST_ALLOW_PRIVATE_WEBHOOKS": "1"}
@@ -78,26 +42,17 @@ def server(home: Path, at_once: Begin) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as listening:
-        thread = threading.Thread(target=listening.serve_forever, args=(0.05,))
-        thread.start()
-        yield listening
-        listening.shutdown()
-        thread.join()
-
-
-@pytest.fixture(scope="module")
-def delivery(server: Server, receiver: Receiver) -> Delivery:
+def delivery(server: Server) -> Delivery:
     with (
+        receiver() as there,
         holdfast.AdminClient(server.admin_key, url=server.url) as admin,
         holdfast.Client(server.api_key, url=server.url, namespace="alice ü") as client,
     ):
-        made = admin.create_webhook(receiver.url, ["snapshot.created"], namespace="alice ü")
+        made = admin.create_webhook(there.url, ["snapshot.created"], namespace="alice ü")
         client.snapshot("after the tasks ü")
-        body, headers = receiver.next()
+        [got] = there.wait_for(1)
         admin.delete_webhook(made.id)
-    return Delivery(body, headers, made)
+    return Delivery(got.body, got.headers, made)
 
 
 def test_a_delivery_is_what_it_says(delivery: Delivery) -> None:
@@ -230,12 +185,15 @@ def test_libraries_of_others_agree(delivery: Delivery) -> None:
     assert theirs.decode() == made.secret
 
 
-def test_after_a_rotation_the_new_secret_counts(server: Server, receiver: Receiver) -> None:
-    with holdfast.AdminClient(server.admin_key, url=server.url) as admin:
-        made = admin.webhooks.create(receiver.url, ["snapshot.created"], namespace="bob")
+def test_after_a_rotation_the_new_secret_counts(server: Server) -> None:
+    with (
+        receiver() as there,
+        holdfast.AdminClient(server.admin_key, url=server.url) as admin,
+    ):
+        made = admin.webhooks.create(there.url, ["snapshot.created"], namespace="bob")
         turned = admin.webhooks.rotate(made.id)
         assert admin.webhooks.test(made.id).ok
-        body, headers = receiver.next()
-        assert holdfast.verify_webhook(body, headers, turned.secret)
-        refused(body, headers, made.secret)
+        [got] = there.wait_for(1)
+        assert holdfast.verify_webhook(got.body, got.headers, turned.secret)
+        refused(got.body, got.headers, made.secret)
         admin.webhooks.delete(made.id)

@@ -82,6 +82,24 @@ def test_a_merge_that_a_restore_went_back_behind_can_be_made_again(tmp_path: Pat
     assert main.merge(fork).changes.of("changed") == ["new"]
 
 
+def test_a_merge_that_a_redo_brought_back_has_happened(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    main = home.vault.namespace("main")
+    main.files.write("base", "0")
+    main.snapshot()
+    fork = main.fork("fork")
+    fork.files.write("new", "1")
+    main.merge(fork)
+    main.undo()
+    main.files.write("mine", "not captured")
+    main.redo()
+    fork.files.write("new", "2")
+    main.files.write("base", "1")
+    home.wait(seconds=1)
+    # Without the merge in between, both sides would have made "new", each its own.
+    assert main.merge(fork).changes.of("changed") == ["new"]
+
+
 def test_one_undo_works_however_old_and_however_often_the_same_was_captured(
     tmp_path: Path,
 ) -> None:

@@ -252,6 +252,7 @@ def test_a_busy_namespace_keeps_no_other_of_its_tenant_waiting(served: Server) -
             task.result()
 
 
+@needs_sandbox
 def test_a_server_that_is_killed_leaves_no_command(tmp_path: Path, at_once: Begin) -> None:
     number, places = f"8{os.getpid()}", [f"place-{each}" for each in range(4)]
     with running_server(tmp_path, environ=EXEC, begin=at_once) as server:

@@ -6,12 +6,10 @@ else knows; no answer to anybody else may hold one of them.
 """
 
 import re
-import threading
 from base64 import b64encode
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
@@ -22,6 +20,7 @@ import pytest
 
 import holdfast
 from holdfast.server.app import VERDICTS
+from holdfast.testing.receivers import receiver
 from holdfast.testing.servers import ADMIN_KEY, API_KEY, Begin, Server, running_server
 
 WAITING = {"/v1/auth/device/start", "/v1/auth/device/poll"}
@@ -752,46 +751,6 @@ def test_a_stream_that_goes_on_after_somebody_elses_event_is_refused_or_tells_no
         check_tells_nothing(world.mine, answers[0])
 
 
-class Receiver(ThreadingHTTPServer):
-    """Keeps what webhooks bring."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Receiving)
-        self.bodies: dict[str, list[str]] = {}
-        self.came = threading.Condition()
-
-    def wait_for(self, path: str, text: str) -> None:
-        def has_come() -> bool:
-            return any(text in body for body in self.bodies.get(path, ()))
-
-        with self.came:
-            assert self.came.wait_for(has_come, 20), (path, text, self.bodies)
-
-
-class Receiving(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        assert isinstance(self.server, Receiver)
-        body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        with self.server.came:
-            self.server.bodies.setdefault(self.path, []).append(body)
-            self.server.came.notify_all()
-        self.send_response(204)
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - as it is called
-        """Says nothing: the test does."""
-
-
-@pytest.fixture
-def receiver() -> Iterator[Receiver]:
-    with Receiver() as receiving:
-        thread = threading.Thread(target=receiving.serve_forever)
-        thread.start()
-        yield receiving
-        receiving.shutdown()
-        thread.join()
-
-
 def listened(world: World, caller: Caller, workspace_id: str, until: str) -> Iterator[str]:
     """Yields once when the stream has begun, then all lines up to one that holds a text."""
     path = f"/v1/workspaces/{workspace_id}/events/stream"
@@ -806,34 +765,33 @@ def listened(world: World, caller: Caller, workspace_id: str, until: str) -> Ite
         yield told
 
 
-def test_streams_and_webhooks_bring_nothing_of_anybody_elses(world: World, receiver: Receiver):
-    root = f"http://127.0.0.1:{receiver.server_address[1]}"
-    hooks = {}
-    for name, party, namespace in (("/bobs", world.bobs, "bob"), ("/ours", world.other, None)):
-        body = {"url": f"{root}{name}", "namespace": namespace}
-        path = f"/v1/workspaces/{party.ids['workspace_id']}/webhooks"
-        made = world.ask(party.admin, "POST", path, json=body).json()
-        hooks[f"{path}/{made['webhook_id']}"] = party.admin
-    streams = [
-        listened(world, world.bobs.agent, world.bobs.ids["workspace_id"], "last-of-all"),
-        listened(world, world.other.admin, world.other.ids["workspace_id"], "last-of-all"),
-    ]
-    for stream in streams:
-        assert "connected" in next(stream)
-    carol = Caller(API_KEY, "carol")
-    world.ask(carol, "PUT", "/files/hush-live.txt", content=b"hush")
-    world.ask(carol, "POST", "/v1/snapshots", json={"label": "hush-live"})
-    for party in (world.bobs, world.other):
-        world.ask(party.agent, "PUT", "/files/last-of-all.txt", content=b"x")
-    for stream in streams:
-        told = next(stream)
-        assert "last-of-all" in told
-        assert "hush" not in told
-    for name in ("/bobs", "/ours"):
-        receiver.wait_for(name, "last-of-all")
-        assert "hush" not in str(receiver.bodies[name])
-    for path, admin in hooks.items():
-        assert world.ask(admin, "DELETE", path).is_success
+def test_streams_and_webhooks_bring_nothing_of_anybody_elses(world: World):
+    with receiver() as bobs, receiver() as ours:
+        hooks = {}
+        for there, party, namespace in ((bobs, world.bobs, "bob"), (ours, world.other, None)):
+            body = {"url": there.url, "namespace": namespace}
+            path = f"/v1/workspaces/{party.ids['workspace_id']}/webhooks"
+            made = world.ask(party.admin, "POST", path, json=body).json()
+            hooks[f"{path}/{made['webhook_id']}"] = party.admin
+        streams = [
+            listened(world, world.bobs.agent, world.bobs.ids["workspace_id"], "last-of-all"),
+            listened(world, world.other.admin, world.other.ids["workspace_id"], "last-of-all"),
+        ]
+        for stream in streams:
+            assert "connected" in next(stream)
+        carol = Caller(API_KEY, "carol")
+        world.ask(carol, "PUT", "/files/hush-live.txt", content=b"hush")
+        world.ask(carol, "POST", "/v1/snapshots", json={"label": "hush-live"})
+        for party in (world.bobs, world.other):
+            world.ask(party.agent, "PUT", "/files/last-of-all.txt", content=b"x")
+        for stream in streams:
+            told = next(stream)
+            assert "last-of-all" in told
+            assert "hush" not in told
+        for there in (bobs, ours):
+            assert "hush" not in str(there.wait_until(lambda got: "last-of-all" in str(got)))
+        for path, admin in hooks.items():
+            assert world.ask(admin, "DELETE", path).is_success
 
 
 # Counts, audits, and answers that are given twice.

@@ -1,5 +1,6 @@
 """Files and snapshots over our own routes: what the embedded door does, a server does as well."""
 
+import gzip
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -133,9 +134,27 @@ def test_a_broken_download_goes_on_where_it_ended(agent: httpx.Client) -> None:
         part = agent.get("/v1/files/raw", params={"path": "large.bin"}, headers=headers)
         assert part.content == data[start:stop], wanted
         assert part.status_code == (200 if len(part.content) == len(data) else 206)
-    too_far = {"Range": f"bytes={len(data)}-"}
-    answer = agent.get("/v1/files/raw", params={"path": "large.bin"}, headers=too_far)
-    assert refusal(answer) == (416, "range_not_satisfiable")
+    for start in (len(data), 2**63 - 1, "9" * 5000):
+        too_far = {"Range": f"bytes={start}-"}
+        answer = agent.get("/v1/files/raw", params={"path": "large.bin"}, headers=too_far)
+        assert refusal(answer) == (416, "range_not_satisfiable")
+    up_to = {"Range": "bytes=" + "0" * 30 + f"1-{10**30}"}
+    part = agent.get("/v1/files/raw", params={"path": "large.bin"}, headers=up_to)
+    assert (part.status_code, part.content) == (206, data[1:])
+
+
+@pytest.mark.parametrize("encoding", ["gzip", "br", "GZIP, identity", "identity"])
+def test_a_body_that_came_packed_is_not_stored_as_it_is(agent: httpx.Client, encoding: str) -> None:
+    headers, there = {"Content-Encoding": encoding}, {"path": "packed"}
+    for content in (gzip.compress(b"text"), iter([gzip.compress(b"text")])):
+        answer = agent.put("/v1/files/raw", params=there, content=content, headers=headers)
+        if encoding == "identity":
+            assert answer.status_code == 200
+        else:
+            assert refusal(answer) == (415, "unsupported_encoding")
+            assert "not unpacked" in answer.text
+    cleared = agent.post("/v1/store/clear", content=b"{}", headers=headers)
+    assert (cleared.status_code == 415) == (encoding != "identity")
 
 
 def test_a_download_of_what_has_changed_meanwhile_begins_anew(agent: httpx.Client) -> None:

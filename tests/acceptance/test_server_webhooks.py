@@ -1,6 +1,5 @@
 """Webhooks of a real server and receivers that fail in every way: each event arrives, one id."""
 
-import json
 import os
 import socket
 import subprocess
@@ -10,8 +9,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,6 +21,7 @@ import trove_sdk
 from standardwebhooks import Webhook
 
 from holdfast.signing import is_authentic
+from holdfast.testing.receivers import Got, receiver, say
 from holdfast.testing.servers import Begin, Server, running_server
 
 pytestmark = pytest.mark.in_memory
@@ -34,83 +34,6 @@ ENVIRON = {
     "HOLDFAST_WEBHOOK_RETRIES": ",".join(["0.2"] * 5),
 }
 _NUMBERS = count(1)
-
-
-@dataclass(frozen=True)
-class Got:
-    """A request that a receiver got."""
-
-    path: str
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def event(self) -> dict[str, Any]:
-        return json.loads(self.body)
-
-
-Answer = Callable[[BaseHTTPRequestHandler, int], None]
-
-
-def say(status: int, **headers: str) -> Answer:
-    def answer(handler: BaseHTTPRequestHandler, _number: int) -> None:
-        handler.send_response(status)
-        for name, value in headers.items():
-            handler.send_header(name, value)
-        handler.send_header("Content-Length", "0")
-        handler.end_headers()
-
-    return answer
-
-
-@dataclass
-class Receiver:
-    """Somebody who is told of events, and answers as a test says."""
-
-    port: int
-    answer: Answer
-    got: list[Got] = field(default_factory=list[Got])
-
-    @property
-    def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}/hook"
-
-    def ids(self) -> list[str]:
-        return [each.event["id"] for each in self.got]
-
-    def wait_for(self, number: int) -> list[Got]:
-        return until(lambda: self.got[:] if len(self.got) >= number else None)
-
-
-@contextmanager
-def receiver(answer: Answer | None = None, *, port: int = 0) -> Generator[Receiver]:
-    """Listens for as long as the block lasts."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            state.got.append(Got(self.path, dict(self.headers.items()), body))
-            try:
-                state.answer(self, len(state.got))
-            except OSError:
-                self.close_connection = True
-
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the base's
-            """Says nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", port), Handler, bind_and_activate=False) as up:
-        up.allow_reuse_address = True
-        up.daemon_threads = True
-        up.server_bind()
-        up.server_activate()
-        state = Receiver(up.server_address[1], answer or say(200))
-        thread = threading.Thread(target=up.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield state
-        finally:
-            up.shutdown()
-            thread.join()
 
 
 def until(look: Callable[[], T | None]) -> T:

@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.cli import thin
-from holdfast.testing.shells import environment
+from holdfast.testing.shells import environment, read_terminal
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has it")
 
@@ -418,11 +418,7 @@ def test_a_pager_opens_whether_it_is_there_or_not(shell: Shell) -> None:
             stderr=theirs,
         ) as command:
             os.close(theirs)
-            seen = b""
-            with suppress(OSError):  # How a terminal says that nobody writes to it any more.
-                while part := os.read(ours, 1 << 16):
-                    seen += part
-            os.close(ours)
+            seen = read_terminal(ours)
             assert command.wait(PATIENCE_S) == 0
         return seen
 

@@ -4,17 +4,21 @@ Each is a process of its own that gets a real signal, in this process's stead: w
 own, with a `Client` and with an `AsyncClient` of a real server.
 """
 
+import asyncio
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
 import holdfast
 from holdfast.engine.namespace import Namespace
 from holdfast.model.basics import Kind
+from holdfast.sdk.awaiting import AsyncSender
 from holdfast.testing.servers import Server
 
 pytestmark = pytest.mark.in_memory
@@ -131,3 +135,34 @@ def test_an_exit_that_says_that_all_is_well_completes_a_task(
     assert process.returncode == 0, told
     assert seen(agent) == ("half done", 2)
     assert agent.timeline(limit=1)[0].label == "risky"
+
+
+@pytest.mark.parametrize("moment", ["request", "response"])
+@pytest.mark.parametrize("asked", ["POST /v1/tasks", "GET /v1/timeline"])
+def test_a_task_that_is_cancelled_while_it_begins_is_ended(
+    server: Server, moment: str, asked: str
+) -> None:
+    async def run(client: holdfast.AsyncClient) -> None:
+        async def work() -> None:
+            async with client.task("risky", rollback_on_failure=True):
+                raise AssertionError("it was cancelled before")
+
+        async def notice(noticed: httpx2.Request | httpx2.Response) -> None:
+            request = noticed if isinstance(noticed, httpx2.Request) else noticed.request
+            if hooks and f"{request.method} {request.url.path}".startswith(asked):
+                hooks.clear()
+                job.cancel()
+
+        hooks: list[Any] = [notice]
+        http = httpx2.AsyncClient(event_hooks={moment: hooks})
+        client._begin(AsyncSender(client.sender.line, http=http))
+        async with client:
+            job = asyncio.create_task(work())
+            with pytest.raises(asyncio.CancelledError):
+                await job
+            (task,) = await client.tasks.list()
+        assert (task.name, task.status) == ("risky", "failed")
+        assert "CancelledError" in str(task.reason)
+
+    name = f"cancelled-{moment}-{len(asked)}"
+    asyncio.run(run(holdfast.AsyncClient(server.api_key, url=server.url, namespace=name)))

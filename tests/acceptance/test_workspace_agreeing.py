@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 import holdfast
+from holdfast.cli.views import agreed_view
+from holdfast.cli.words import agreed_lines
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.directory import move
 from holdfast.engine.directory.writer import Follower
@@ -56,6 +58,18 @@ def test_what_is_written_through_the_namespace_is_there_when_somebody_looks(plac
     assert place.workspace.agree() is None
     taken = place.workspace.snapshot("second")
     assert [file.path for file in place.namespace.at(taken).files.list("new")] == ["new/c.sh"]
+
+
+def test_more_than_is_listed_is_counted(place: Place) -> None:
+    place.namespace.files.write_many([(f"many/{number:04}", "x") for number in range(1_203)])
+    told = list[holdfast.Agreed]()
+    place.workspace.on_agreement = told.append
+    place.workspace.status()
+    (agreed,) = told
+    assert agreed_view(agreed)["brought_count"] == 1_203
+    (line,) = agreed_lines(agreed)
+    assert "took in 1,203 changes" in line
+    assert line.endswith("many/0004 and 1,198 more")
 
 
 def test_whatever_moves_the_namespace_moves_the_directory(place: Place) -> None:
@@ -221,6 +235,17 @@ def test_who_looks_is_shown_both_sides_where_nothing_can_be_written(tmp_path: Pa
         place.namespace.files.delete("more", recursive=True)
         assert place.workspace.agree() is None
         assert place.names() == {"a.txt", "b.txt"}
+
+
+def test_a_file_in_the_place_of_another_is_no_more_files(tmp_path: Path) -> None:
+    place = Place(tmp_path, Limits(workspace_files=3, workspace_bytes=12))
+    with place.vault:
+        place.namespace.files.write_many([("a.txt", "1234"), ("b.txt", "5678"), ("c.txt", "90ab")])
+        place.workspace.agree()
+        assert place.names() == {"a.txt", "b.txt", "c.txt"}
+        place.namespace.files.write("a.txt", "12345")
+        with pytest.raises(Unavailable):
+            place.workspace.agree()
 
 
 def test_all_files_go_to_a_new_directory_as_they_are_or_were(place: Place) -> None:

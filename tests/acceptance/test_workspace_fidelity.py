@@ -317,6 +317,10 @@ TIMES: dict[str, Case] = {
     }.items()
 } | {
     "alone": (then(put("f"), touch("f", SECOND)), touch("f", 2 * SECOND)),
+    "after 2262, and longer since": (
+        then(put("f"), touch("f", 10_413_792_000 * SECOND + 7)),
+        put("f", b"1 and more"),
+    ),
     "of a link": (
         then(link("l", "x"), touch("l", -SECOND + 5)),
         then(drop("l"), link("l", "x")),
@@ -402,6 +406,25 @@ def test_modes_come_back(project: Project, case: Case) -> None:
 def test_times_come_back_to_the_nanosecond(project: Project, case: Case) -> None:
     case[0](project)
     go_round(project, case[1])
+
+
+@pytest.mark.parametrize("time_ns", [2**64 + 5, -(2**63) - 5])
+def test_a_time_that_no_entry_can_hold_is_kept_as_the_nearest(time_ns: int) -> None:
+    with memory_folder() as folder:
+        project = Project(folder, folder / "vault")
+        file = project.put("f", "as it was")
+        os.utime(file, ns=(0, time_ns))
+        kept = min(max(os.stat(file).st_mtime_ns, -(2**63)), 2**64 - 1)
+        snapshot = project.workspace.snapshot()
+        assert not snapshot.is_partial
+        file.write_text("changed")
+        assert project.workspace.restore(snapshot).verified
+        assert os.stat(file).st_mtime_ns == kept
+        project.workspace.namespace.export(folder / "archive.tar")
+        other = project.vault.namespace("other")
+        assert other.import_(folder / "archive.tar").snapshot.root == snapshot.root
+        project.workspace.close()
+        project.vault.close()
 
 
 @pytest.mark.parametrize("case", TWINS.values(), ids=TWINS)

@@ -30,6 +30,7 @@ import holdfast
 from holdfast import errors
 from holdfast.engine.capturing.captured import BUSY_LOOKS
 from holdfast.engine.core.coverage import coverage_of
+from holdfast.engine.directory import proof
 from holdfast.engine.objects.stage import Stage
 from holdfast.engine.pending.fold import Folded
 from holdfast.engine.timeline.head import Mark, Move, advance
@@ -523,13 +524,16 @@ def test_a_file_that_changes_before_any_system_call_of_a_restore_is_not_lost(
     assert at > 20
 
 
-@pytest.mark.parametrize("deed", ["rewritten", "removed", "mode", "replaced by a link"])
+@pytest.mark.parametrize(
+    "deed", ["rewritten", "removed", "mode", "replaced by a link", "something beside it"]
+)
 def test_a_result_that_is_not_what_was_asked_for_is_not_called_verified(
     place: Place, monkeypatch: pytest.MonkeyPatch, deed: str
 ) -> None:
     one, _ = two_states(place)
     carry_out = Writer.carry_out
     victim = place.tree / "d/f0"
+    name = "d/beside" if deed == "something beside it" else "d/f0"
 
     def meddle(writer: Writer, steps: Sequence[Step]) -> None:
         carry_out(writer, steps)
@@ -537,6 +541,8 @@ def test_a_result_that_is_not_what_was_asked_for_is_not_called_verified(
             victim.write_bytes(b"ONE")
         elif deed == "mode":
             victim.chmod(0o600)
+        elif deed == "something beside it":
+            put(place.tree / name, b"beside")
         else:
             victim.unlink()
         if deed == "replaced by a link":
@@ -545,11 +551,20 @@ def test_a_result_that_is_not_what_was_asked_for_is_not_called_verified(
     monkeypatch.setattr(Writer, "carry_out", meddle)
     done = place.workspace.restore(one)
     monkeypatch.undo()
-    assert (done.verified, done.differing) == (False, ["d/f0"])
+    assert (done.verified, done.differing) == (False, [name])
     # It is seen as what it is, a change since, and the next restore puts it right.
-    assert [change.name for change in place.workspace.diff()] == ["d/f0"]
+    assert [change.name for change in place.workspace.diff()] == [name]
     assert place.workspace.restore(one).verified
     assert victim.read_bytes() == b"one"
+
+
+def test_a_result_that_is_what_was_asked_for_is_not_made_into_a_map_anew(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, _ = two_states(place)
+    monkeypatch.setattr(proof, "apply", None)
+    assert place.workspace.restore(one).verified
+    assert place.workspace.undo().verified
 
 
 def test_a_link_in_the_place_of_a_folder_is_replaced_and_not_followed(place: Place) -> None:

@@ -39,7 +39,8 @@ def test_a_person_sees_who_asks_and_chooses_what_for(server: Server, http: Any, 
     assert page.url == f"{server.url}/console/device"
     assert "<img src=x" in page.locator(".facts-list").inner_text()
     assert "127.0.0.1" in page.locator(".facts-list").inner_text()
-    # It says no namespace yet.
+    # It says no namespace, also where there is but one, whose name is there already.
+    page.get_by_label("Namespace", exact=True).fill("")
     page.locator("button[aria-disabled=true]", has_text="Approve").wait_for()
     # By keyboard alone.
     page.get_by_label("An agent that only adds").focus()

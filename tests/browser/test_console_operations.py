@@ -2,16 +2,15 @@
 
 import re
 import sqlite3
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdfast
+from holdfast.testing import receivers
 from holdfast.testing.servers import Begin, Server, running_server
 
 WIDTHS = {"wide": {"width": 1440, "height": 900}, "phone": {"width": 390, "height": 844}}
@@ -236,40 +235,20 @@ def test_a_rate_is_in_the_band_that_it_is_in(visit: Any) -> None:
 # Webhooks
 
 
-class Receiver(ThreadingHTTPServer):
-    """Somebody who is told of events, and answers with `status`."""
-
-    status = 500
-
-
 @pytest.fixture
-def receiver() -> Iterator[Receiver]:
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(up.status)
-            self.end_headers()
-
-        def log_message(self, *_: Any) -> None:
-            """Says nothing."""
-
-    with Receiver(("127.0.0.1", 0), Handler) as up:
-        thread = threading.Thread(target=up.serve_forever, args=(0.05,))
-        thread.start()
-        yield up
-        up.shutdown()
-        thread.join()
+def receiver() -> Iterator[receivers.Receiver]:
+    with receivers.receiver(receivers.say(500)) as there:
+        yield there
 
 
 def test_a_delivery_that_failed_is_looked_at_and_sent_once_more(
-    visit: Any, agent: Any, operator: Any, receiver: Receiver
+    visit: Any, agent: Any, operator: Any, receiver: receivers.Receiver
 ) -> None:
     page = visit.page
     visit.open("operations", "webhooks")
     page.get_by_role("button", name="New webhook…").click()
     asked = page.get_by_role("dialog", name="New webhook")
-    asked.get_by_label("Address").fill(f"http://127.0.0.1:{receiver.server_port}/hook")
+    asked.get_by_label("Address").fill(receiver.url)
     asked.get_by_label("Events").fill("snapshot.created")
     asked.get_by_label("Only of this namespace").fill(agent.name)
     asked.get_by_role("button", name="Make it").click()
@@ -279,14 +258,14 @@ def test_a_delivery_that_failed_is_looked_at_and_sent_once_more(
     shown.get_by_role("checkbox").check()
     shown.get_by_role("button", name="Done").click()
     agent.snapshot("told of")
-    page.get_by_role("link", name=f":{receiver.server_port}/hook").click()
+    page.get_by_role("link", name=f":{receiver.port}/hook").click()
     delivery = page.get_by_role("row").filter(has_text="snapshot.created")
     expect(delivery).to_contain_text("waits")
     expect(delivery).to_contain_text("500")
     delivery.get_by_role("button", name="snapshot.created", exact=True).click()
     expect(page.get_by_role("dialog").locator("pre")).to_contain_text("told of")
     page.get_by_role("dialog").get_by_role("button", name="Close").click()
-    receiver.status = 200
+    receiver.answer = receivers.say(200)
     delivery.get_by_role("button", name="Redeliver snapshot.created").click()
     expect(delivery).to_contain_text("taken")
     page.get_by_role("button", name="Test").click()
@@ -298,8 +277,8 @@ def test_a_delivery_that_failed_is_looked_at_and_sent_once_more(
     page.get_by_role("button", name="Delete…").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("status").filter(has_text="The webhook is gone.")).to_be_visible()
-    expect(page.get_by_role("link", name=f":{receiver.server_port}/hook")).to_have_count(0)
-    assert f":{receiver.server_port}/" not in str([each.url for each in operator.list_webhooks()])
+    expect(page.get_by_role("link", name=f":{receiver.port}/hook")).to_have_count(0)
+    assert f":{receiver.port}/" not in str([each.url for each in operator.list_webhooks()])
 
 
 # Keys

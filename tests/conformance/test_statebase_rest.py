@@ -427,6 +427,15 @@ def test_whoever_cannot_say_why_in_the_body_says_it_in_a_header(rest: Rest, sess
     assert [each["reasoning"] for each in found] == ["the guardrail fired"] * 2
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+def test_why_in_a_header_is_in_any_language(rest: Rest, session: str, encoding: str) -> None:
+    why = {"X-Reason": "weil es für é steht".encode(encoding)}
+    rest.ok("POST", at(session, "/rollback"), json={"version": 0}, headers=why)
+    rest.ok("PATCH", at(session, "/state"), json={"state": {"n": 5}}, headers=why)
+    found = rest.ok("GET", at(session, "/state/history?since_version=3"))["data"]
+    assert [each["reasoning"] for each in found] == ["weil es für é steht"] * 2
+
+
 def test_a_rollback_can_count_versions_or_turns_or_name_a_turn(rest: Rest, session: str) -> None:
     def back(**where: object) -> dict[str, Any]:
         return rest.ok("POST", at(session, "/rollback"), json=where)
@@ -445,6 +454,20 @@ def test_a_rollback_can_count_versions_or_turns_or_name_a_turn(rest: Rest, sessi
         assert refused == (422, "invalid_request")
     beyond = rest.refused("POST", at(session, "/rollback"), json={"turn_count": 3})
     assert beyond == (404, "version_not_found")
+
+
+def test_a_turn_with_states_of_its_own_leads_to_the_version_that_it_tells_of(
+    rest: Rest, session: str
+) -> None:
+    own = {"input": "q", "output": "a", "state_before": {"z": 1}, "state_after": {"z": 1}}
+    turn = rest.ok("POST", at(session, "/turns"), status=201, json=own)
+    assert (turn["version_after"], turn["state_after"]) == (3, {"z": 1})
+    rest.sb.sessions.update_state(session, {"n": 4})
+    forked = rest.ok("POST", at(session, "/fork"), status=201, json={"at_turn_id": turn["id"]})
+    assert (forked["forked_version"], forked["state"]["n"]) == (3, 3)
+    for way in ({"turn_id": turn["id"]}, {"turn_count": 1}):
+        back = rest.ok("POST", at(session, "/rollback"), json=way)
+        assert (back["restored_from_version"], back["state"]["n"]) == (3, 3)
 
 
 def test_a_turn_of_another_session_is_no_place_to_go_back_to(rest: Rest, session: str) -> None:
@@ -576,6 +599,22 @@ def test_a_memory_is_kept_changed_and_forgotten_by_either_route(rest: Rest, path
     assert rest("DELETE", one).status_code == 204
     for again in ("GET", "DELETE"):
         assert rest.refused(again, one) == (404, "memory_not_found")
+
+
+@pytest.mark.parametrize("method", ["PUT", "PATCH"])
+def test_tags_of_a_memory_are_a_list_or_text_with_commas(
+    rest: Rest, session: str, method: str
+) -> None:
+    for path in ("/v1/memories", at(session, "/memories")):
+        said = {"content": "Cats purr", "tags": "a, b,,c"}
+        made = rest.ok("POST", path, status=201, json=said)
+        assert made["tags"] == ["a", "b", "c"]
+    one = f"/v1/memories/{made['id']}"
+    assert rest.ok(method, one, json={"content": "Dogs bark"})["tags"] == ["a", "b", "c"]
+    assert rest.ok(method, one, json={"tags": "d,e"})["tags"] == ["d", "e"]
+    assert rest.ok(method, one, json={"tags": ["a,b"]})["tags"] == ["a,b"]
+    assert rest.ok(method, one, json={"tags": ""})["tags"] == []
+    assert rest.refused(method, one, json={"tags": 1})[0] == 422
 
 
 def test_a_session_has_memories_below_its_own_route(rest: Rest, session: str) -> None:

@@ -14,9 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from queue import Queue
 from typing import IO
 
 import click
@@ -25,6 +23,7 @@ from trove_sdk import TroveAdminClient, TroveClient, WebhookEvent, verify_webhoo
 from trove_sdk.cli import _build_root as build_root
 
 import holdfast
+from holdfast.testing.receivers import Receiver, receiver
 from holdfast.testing.servers import Server
 
 pytestmark = pytest.mark.in_memory
@@ -318,10 +317,10 @@ def use_webhooks_delete(shell: Shell) -> None:
 
 
 def use_webhooks_test(shell: Shell) -> None:
-    with receiver() as (place, arrived):
-        made = json.loads(admin(shell).run("webhooks", "create", place, "--json"))
+    with receiver() as there:
+        made = json.loads(admin(shell).run("webhooks", "create", there.url, "--json"))
         assert "✓ delivered  status=200" in shell.run("webhooks", "test", made["webhook_id"])
-        event = verified(arrived, made["signing_secret"])
+        event = verified(there, made["signing_secret"])
         assert event.type == "webhook.test"
     assert "✗ failed" in shell.run("webhooks", "test", made["webhook_id"])
 
@@ -329,9 +328,9 @@ def use_webhooks_test(shell: Shell) -> None:
 def use_webhooks_listen(shell: Shell) -> None:
     secret = "trove-whsec-0123456789abcdef"
     with (
-        receiver() as (place, arrived),
+        receiver() as there,
         admin(shell).running(
-            "webhooks", "listen", "--forward-to", place, "--secret", secret
+            "webhooks", "listen", "--forward-to", there.url, "--secret", secret
         ) as said,
         sdk(shell) as client,
     ):
@@ -341,7 +340,7 @@ def use_webhooks_listen(shell: Shell) -> None:
         writer = threading.Thread(target=write_until, args=(client, stop))
         writer.start()
         try:
-            event = verified(arrived, secret)
+            event = verified(there, secret)
         finally:
             stop.set()
             writer.join()
@@ -355,35 +354,10 @@ def write_until(client: TroveClient, stop: threading.Event) -> None:
         stop.wait(0.1)
 
 
-def verified(arrived: "Queue[tuple[bytes, str]]", secret: str) -> WebhookEvent:
-    body, signature = arrived.get(timeout=PATIENCE_S)
-    return verify_webhook(secret=secret, body=body, signature_header=signature)
-
-
-@contextmanager
-def receiver() -> Iterator[tuple[str, "Queue[tuple[bytes, str]]"]]:
-    """Runs a web server that keeps what it is sent; gives its address."""
-    arrived: Queue[tuple[bytes, str]] = Queue()
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            arrived.put((body, self.headers["X-Trove-Signature"]))
-            self.send_response(200)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
-
-        def log_message(self, *_: object) -> None:
-            """Says nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listening:
-        thread = threading.Thread(target=listening.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{listening.server_port}/", arrived
-        finally:
-            listening.shutdown()
-            thread.join()
+def verified(there: Receiver, secret: str) -> WebhookEvent:
+    first = there.wait_for(1)[0]
+    signature = first.headers["X-Trove-Signature"]
+    return verify_webhook(secret=secret, body=first.body, signature_header=signature)
 
 
 def commands(group: click.Command, *above: str) -> Iterator[str]:

@@ -91,6 +91,7 @@ def test_what_is_too_much_has_the_status_that_clients_know(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(why_none() is not None, reason=why_none() or "")
 def test_a_command_that_takes_too_long_is_a_timeout(
     tmp_path: Path, namespace: str, at_once: Begin
 ) -> None:

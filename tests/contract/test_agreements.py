@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from holdfast.catalog.namespaces import Agreement, Attaching
 from holdfast.catalog.port import Catalog
 from holdfast.ids import NamespaceId, SnapshotId, object_id_of
-from holdfast.model.basics import EMPTY_ROOT, Head, Size
+from holdfast.model.basics import Head
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
 ONE, TWO = (
@@ -19,18 +19,7 @@ def test_a_directory_has_one_agreement_for_each_namespace_and_time(catalog: Cata
         tenant = transaction.add_tenant("ours", public_id="ws-ours", now=NOW).id
         ids = list[NamespaceId]()
         for name in ("first", "second"):
-            head = Head(
-                namespace_id=NamespaceId(0),
-                tenant_id=tenant,
-                name=name,
-                generation=0,
-                sequence=0,
-                root=EMPTY_ROOT,
-                position=None,
-                redo=(),
-                size=Size(),
-                created_at=NOW,
-            )
+            head = Head.of_nothing(tenant, name, now=NOW)
             added = transaction.add_namespace(head)
             assert added is not None
             ids.append(added.namespace_id)

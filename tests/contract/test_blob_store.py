@@ -278,6 +278,13 @@ def test_a_place_says_of_itself_what_was_said_first(blobs: BlobStore) -> None:
     blobs.put_mark(b"two")
     assert blobs.find_mark() == b"one"
     assert names(blobs) == {}
+    blobs.remove_mark(b"two")
+    assert blobs.find_mark() == b"one"
+    blobs.remove_mark(b"one")
+    assert blobs.find_mark() is None
+    blobs.remove_mark(b"one")
+    blobs.put_mark(b"three")
+    assert blobs.find_mark() == b"three"
 
 
 def test_past_a_cache_are_the_same_blobs(blobs: BlobStore) -> None:
@@ -292,3 +299,18 @@ def test_past_a_cache_are_the_same_blobs(blobs: BlobStore) -> None:
     blobs.forget("pack-a")
     blobs.forget()
     assert blobs.is_remote == blobs.uncached().is_remote
+
+
+def test_whoever_says_what_will_be_asked_for_gets_the_same(blobs: BlobStore) -> None:
+    data = random.Random(4).randbytes(3_000_000)
+    blobs.put("pack-a", data)
+    ranges = [("pack-a", start, 1000) for start in range(0, len(data) - 1000, 99_000)]
+    blobs.expect([*ranges, *ranges])
+    blobs.expect(("pack-a", start, length) for start, length in ((-1, 5), (0, 0), (9 << 20, 7)))
+    blobs.expect((name, 0, 10) for name in (*BAD_NAMES, *GOOD_NAMES))
+    for name, start, length in ranges:
+        assert blobs.get(name, start=start, length=length) == data[start : start + length]
+    with pytest.raises(PackMissing):
+        blobs.get("a", start=0, length=10)
+    with pytest.raises(PackDamaged):
+        blobs.get("pack-a", start=9 << 20, length=7)

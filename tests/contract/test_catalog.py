@@ -19,6 +19,7 @@ import psycopg
 import pytest
 from msgspec import structs
 
+from holdfast.behalf import REST
 from holdfast.catalog.namespaces import LogPosition
 from holdfast.catalog.packs import Located, ObjectRow, pages
 from holdfast.catalog.port import Catalog
@@ -45,7 +46,6 @@ from holdfast.model.basics import (
     SnapshotInfo,
     Tenant,
 )
-from holdfast.pacing import REST
 from holdfast.testing.faults import PowerCut
 
 NOW = datetime(2025, 3, 1, 12, 30, 15, 123457, tzinfo=UTC)
@@ -138,18 +138,7 @@ def add_namespace(catalog: Catalog, tenant: TenantId, name: str) -> Head:
 
 
 def head_of(tenant: TenantId, name: str) -> Head:
-    return Head(
-        namespace_id=NamespaceId(0),
-        tenant_id=tenant,
-        name=name,
-        generation=0,
-        sequence=0,
-        root=EMPTY_ROOT,
-        position=None,
-        redo=(),
-        size=Size(),
-        created_at=NOW,
-    )
+    return Head.of_nothing(tenant, name, now=NOW)
 
 
 def snapshot_of(namespace: NamespaceId, number: int, name: str = "") -> SnapshotInfo:

@@ -314,3 +314,21 @@ def test_activity_is_told_by_the_hour_for_a_day(agent: Namespace, clock: Watch) 
     assert agent.totals().active_sessions == 1
     clock.now += timedelta(hours=22)
     assert (by_hour(agent.totals()), agent.totals().active_sessions) == ([], 0)
+
+
+def test_a_list_goes_on_behind_what_was_deleted_since(agent: Namespace, clock: Watch) -> None:
+    agent.sessions.create("helper", session_id="s")
+    agent.sessions.create("helper", session_id="over")
+    made = list[str]()
+    for number in range(4):
+        clock.wait(timedelta(seconds=1))
+        session_id = "over" if number == 2 else "s"
+        made.append(agent.entities.create(session_id, entity_type="t", entity_id=str(number)).id)
+    agent.entities.delete(made[1])
+    agent.sessions.delete("over")
+    for seen in (made[1], made[2]):
+        assert [each.id for each in agent.entities.list(starting_after=seen)] == made[:1]
+    with pytest.raises(InvalidValue):
+        agent.entities.list(starting_after="ent_none")
+    with pytest.raises(InvalidValue):
+        agent.fork("fork").entities.list(starting_after=made[1])

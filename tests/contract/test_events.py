@@ -21,14 +21,22 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.journal import events
-from holdfast.engine.journal.events import MAX_LISTED, Events, envelope, number_all, tell
+from holdfast.engine.journal.events import (
+    MAX_LISTED,
+    Events,
+    envelope,
+    number_all,
+    purge_events,
+    tell,
+)
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import InvalidValue, NoLongerKept
+from holdfast.errors import Damaged, InvalidValue, NoLongerKept
 from holdfast.ids import TenantId
 from holdfast.instants import to_us
 from holdfast.model.events import EventRow, Occurrence
 from holdfast.testing.clocks import Watch
+from holdfast.testing.damaged import run_in
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 KEPT = timedelta(days=9)
@@ -356,6 +364,50 @@ def test_what_is_no_cursor_is_refused(place: Place) -> None:
     for cursor in ("x", "c", "c-1", "c1; rm", "c" + "f" * 16, "cG", "c" + chr(0xFF11)):
         with pytest.raises(InvalidValue, match="not a cursor"):
             place.vault.events.list(cursor=cursor)
+
+
+def test_what_never_was_a_cursor_is_refused_whatever_is_asked_for(
+    place: Place, agent: Namespace
+) -> None:
+    agent.files.write_many((f"{number}.txt", "x") for number in range(5))
+    _, cursor = place.vault.events.list(limit=3)
+    assert cursor is not None
+    for _ in range(2):
+        for other in ("1", "a", "bad", "c0", "c1", cursor[1:], cursor[:-1], f"{cursor}0"):
+            for wanted in ({}, {"namespace": agent.name}, {"types": ["file.written"]}):
+                with pytest.raises(InvalidValue, match="not a cursor"):
+                    place.vault.events.list(cursor=other, **wanted)
+        # They are none when events are gone, either.
+        place.clock.wait(KEPT + timedelta(days=1))
+        assert purge_events(place.vault._context, TenantId(1))
+        agent.files.write("new", "x")
+
+
+def test_a_cursor_of_events_that_are_gone_ends_the_list(place: Place, agent: Namespace) -> None:
+    agent.files.write_many((f"{number}.txt", "x") for number in range(25))
+    _, cursor = place.vault.events.list(limit=10)
+    _, later = place.vault.events.list(limit=5)
+    assert cursor is not None
+    place.clock.wait(KEPT + timedelta(days=1))
+    for new in (0, 3):
+        agent.files.write_many((f"new/{number}", "x") for number in range(new))
+        purge_events(place.vault._context, TenantId(1))
+        assert len(place.told()) == new
+        for each in (cursor, later):
+            for wanted in ({}, {"namespace": agent.name}, {"types": ["file.written"]}):
+                assert place.vault.events.list(cursor=each, limit=10, **wanted) == ([], None)
+
+
+def test_events_that_are_missing_are_named_on_every_page(place: Place, agent: Namespace) -> None:
+    agent.files.write_many((f"{number}.txt", "x") for number in range(25))
+    _, cursor = place.vault.events.list(limit=10)
+    seen = [event for event in place.told() if event.number == 16]
+    assert cursor == f"c{seen[0].created_us:x}"
+    # Behind the cursor, with what it is of, and all that is older.
+    for gone, named in (("number = 15", 15), ("number BETWEEN 2 AND 16", 2), ("number = 1", 1)):
+        run_in(place.where or place.folder, f"DELETE FROM events WHERE {gone}")
+        with pytest.raises(Damaged, match=f"events are missing at number {named}\\b"):
+            place.vault.events.list(limit=100, cursor=cursor)
 
 
 def test_types_are_matched_exactly_and_known_under_other_names(

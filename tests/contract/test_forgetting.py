@@ -20,8 +20,8 @@ from holdfast.engine.journal import forgetting
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue, NoLongerKept
-from holdfast.testing.asked import asked
 from holdfast.testing.clocks import Watch
+from holdfast.testing.counting import asked
 from holdfast.testing.damaged import run_in
 from holdfast.testing.faults import FusedCatalog, fuses
 
@@ -312,7 +312,8 @@ def test_a_namespace_says_how_long_its_own_are_kept(
     bob.traces.add("looked.around")
     assert alice.set_retention(keep_traces_days=5).keep_traces_days == 5
     place.let_pass()
-    assert actions(alice) == ["traces.forgotten"]
+    # Who said so, and when, stays for as long as it holds.
+    assert actions(alice) == ["namespace.retention_set", "traces.forgotten"]
     assert actions(bob) == ["looked.around"]  # For ever, unless somebody says otherwise.
     place.vault.delete_namespace("alice")
     for _ in range(3):
@@ -322,6 +323,53 @@ def test_a_namespace_says_how_long_its_own_are_kept(
     for days in (-1, 36_501, 2.5):
         with pytest.raises(InvalidValue):
             bob.set_retention(keep_traces_days=days)  # pyright: ignore[reportArgumentType] - on purpose
+
+
+def test_the_last_word_on_how_long_traces_are_kept_is_not_let_go_by_it(
+    catalog: tuple[str, Catalog], tmp_path: Path
+) -> None:
+    place = Place(catalog[0], tmp_path, catalog[1], None)
+    alice = place.vault.namespace("alice")
+
+    def settings() -> list[tuple[str | None, object]]:
+        found = alice.traces.list(action="namespace.retention_set")
+        return [(each.actor, each.details["keep_traces_days"]) for each in found]
+
+    for days, actor in ((7, "first"), (6, "second"), (5, "third")):
+        place.vault.acting_as(actor).namespace("alice").set_retention(keep_traces_days=days)
+        alice.traces.add("looked.around")
+    assert len(settings()) == 3
+    for _ in range(3):
+        place.let_pass()
+        assert settings() == [("third", 5)]
+        assert place.is_sound()
+        alice.traces.add("looked.around")
+    # A later word takes its place, and the one before goes with the rest.
+    place.vault.acting_as("fourth").namespace("alice").set_retention(keep_traces_days=4)
+    for _ in range(3):
+        place.let_pass()
+        assert settings() == [("fourth", 4)]
+    assert place.is_sound()
+
+
+def test_a_fork_says_for_as_long_as_it_is_there_whose_retention_it_has(
+    catalog: tuple[str, Catalog], tmp_path: Path
+) -> None:
+    place = Place(catalog[0], tmp_path, catalog[1], None)
+    alice = place.vault.namespace("alice")
+    alice.traces.add("looked.around")
+    alice.fork("plain")
+    place.vault.acting_as("first").namespace("alice").set_retention(keep_traces_days=5)
+    place.vault.acting_as("second").namespace("alice").fork("copy")
+    copy = place.vault.namespace("copy")
+    for _ in range(3):
+        copy.traces.add("looked.around")
+        place.let_pass()
+        (told,) = copy.traces.list(action="namespace.retention_set")
+        assert told.actor == "second"
+        assert (told.details["forked_from"], told.details["keep_traces_days"]) == ("alice", 5)
+    assert place.is_sound()
+    assert place.vault.namespace("plain").traces.list(action="namespace.retention_set") == []
 
 
 @pytest.mark.usefixtures("agent")

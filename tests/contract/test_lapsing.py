@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
+from contextlib import closing, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -12,7 +12,7 @@ import pytest
 import holdfast
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions import lapsing
-from holdfast.errors import Damaged, SessionNotFound, StorageFull
+from holdfast.errors import Damaged, NothingToUndo, SessionNotFound, StorageFull
 from holdfast.testing.clocks import Watch
 
 START = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
@@ -145,6 +145,115 @@ def test_a_session_that_comes_back_and_lapses_again_is_told_again(
     assert told(agent) == ["s"]
     agent.snapshot("without it")
     assert agent.at(agent.timeline()[0]).sessions.list() == []
+
+
+def gone_back(agent: Namespace, clock: Watch, *, after: timedelta) -> list[bytes]:
+    """Undoes all that can be; returns what a file said after each, and looks in between."""
+    seen = list[bytes]()
+    with suppress(NothingToUndo):
+        while True:
+            clock.now += after
+            agent.sessions.list()
+            would = agent.undo(dry_run=True)
+            done = agent.undo()
+            assert (would.target, would.root) == (done.target, done.root)
+            seen.append(agent.files.read("f"))
+            assert len(seen) < 9, "it leads nowhere"
+    return seen
+
+
+@pytest.mark.parametrize("after", [timedelta(0), timedelta(minutes=1), timedelta(days=2)])
+@pytest.mark.parametrize("is_over", [True, False])
+def test_an_undo_passes_over_a_session_that_is_over(
+    opener: Open, agent: Namespace, clock: Watch, after: timedelta, *, is_over: bool
+) -> None:
+    """Whether it was when the snapshot was taken, or since, and however often it comes back."""
+    agent.files.write("f", b"1")
+    agent.snapshot("good")
+    agent.sessions.create("bot", session_id="s", initial_state={"n": "x" * 5000}, ttl_seconds=60)
+    agent.sessions.update_state("s", {"m": 1})
+    agent.files.write("f", b"2")
+    clock.now += timedelta(seconds=60 * is_over)
+    agent.snapshot("bad")
+    clock.now += timedelta(seconds=60)
+    assert agent.sessions.list() == []
+    before = len(agent.timeline(limit=None))
+    assert gone_back(agent, clock, after=after) == [b"1"]
+    assert len(agent.timeline(limit=None)) == before + 2
+    agent.redo()
+    assert agent.files.read("f") == b"2"
+    assert [each.id for each in agent.sessions.list()] == ([] if is_over else ["s"])
+    vault = opener()
+    assert vault.verify().faults == []
+    assert vault.verify_audit().is_sound
+
+
+def test_an_undo_leads_out_of_forks_and_imports_whose_sessions_are_over(
+    opener: Open, agent: Namespace, clock: Watch, tmp_path: Path
+) -> None:
+    agent.files.write("f", b"1")
+    agent.sessions.create("bot", session_id="s", ttl_seconds=60)
+    then = agent.snapshot("alive")
+    agent.export(tmp_path / "archive.tar", snapshot=then)
+    clock.now += timedelta(days=1)
+    vault = opener()
+    fork, other = agent.fork("fork", at=then), vault.namespace("other")
+    for text in (b"2", b"3"):
+        fork.files.write("f", text)
+        fork.snapshot()
+        other.files.write("f", text)
+        other.snapshot()
+    other.import_(tmp_path / "archive.tar")
+    assert gone_back(fork, clock, after=timedelta(minutes=2)) == [b"2", b"1"]
+    assert gone_back(other, clock, after=timedelta(minutes=2)) == [b"3", b"2"]
+    assert vault.verify().faults == []
+
+
+def test_an_undo_of_a_directory_passes_over_them_too(
+    opener: Open, clock: Watch, tmp_path: Path
+) -> None:
+    (tree := tmp_path / "tree").mkdir()
+    with opener().workspace(tree) as workspace:
+        sessions = workspace.namespace.sessions
+        (tree / "f").write_text("1")
+        workspace.snapshot()
+        sessions.create("bot", session_id="s", ttl_seconds=60)
+        clock.now += timedelta(seconds=60)
+        (tree / "f").write_text("2")
+        workspace.snapshot()
+        (tree / "f").write_text("3")
+        for text in ("2", "1"):
+            assert sessions.list() == []
+            would = workspace.undo(dry_run=True)
+            done = workspace.undo()
+            assert (would.target, would.changes) == (done.target, done.changes)
+            assert (tree / "f").read_text() == text
+            clock.now += timedelta(days=1)
+        assert sessions.list() == []
+        with pytest.raises(NothingToUndo):
+            workspace.undo()
+
+
+def test_what_somebody_did_with_a_session_that_is_over_now_is_undone(
+    agent: Namespace, clock: Watch
+) -> None:
+    agent.sessions.create("bot", session_id="changed", initial_state={"v": 1}, ttl_seconds=60)
+    agent.sessions.create("bot", session_id="deleted", initial_state={"v": 1}, ttl_seconds=60)
+    agent.files.write("f", b"1")
+    agent.snapshot()
+    for act in (
+        lambda: agent.sessions.delete("deleted"),
+        lambda: agent.sessions.update_state("changed", {"v": 2}),
+        lambda: agent.sessions.update("changed", ttl_seconds=90),
+        lambda: agent.files.write("f", b"2"),
+    ):
+        act()
+        clock.now += timedelta(hours=1)
+        assert agent.sessions.list() == []
+        agent.undo()
+        found = {each.id: each.state for each in agent.sessions.list()}
+        assert found == {"changed": {"v": 1}, "deleted": {"v": 1}}
+    assert agent.files.read("f") == b"1"
 
 
 def test_a_damaged_session_keeps_nobody_from_the_others(tmp_path: Path, clock: Watch) -> None:

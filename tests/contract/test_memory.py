@@ -9,7 +9,8 @@ import pytest
 
 import holdfast
 from holdfast.engine.memories import Memories
-from holdfast.engine.memory.recall import relevant
+from holdfast.engine.memory.plane import looking
+from holdfast.engine.memory.recall import Query, relevant
 from holdfast.errors import (
     InvalidValue,
     MemoryNotFound,
@@ -18,7 +19,7 @@ from holdfast.errors import (
     TooLarge,
     Unencodable,
 )
-from holdfast.model.memories import MemoryFilter, MemoryMatch
+from holdfast.model.memories import MemoryFilter, MemoryMatch, Relevant
 from holdfast.testing.clocks import Watch
 
 START = datetime(2025, 3, 1, 12, 30, tzinfo=UTC)
@@ -482,20 +483,27 @@ def test_many_vectors_are_looked_at_page_by_page(
 # For a context
 
 
+def in_context(
+    ns: holdfast.Namespace, chosen: MemoryFilter, *, query: str | None, **more: Any
+) -> Relevant:
+    wanted = Query.of_context(ns._handle, query)
+    with looking(ns._handle) as (transaction, head):
+        assert head is not None
+        return relevant(transaction, head.namespace_id, chosen, query=wanted, **more)
+
+
 def test_a_context_gets_the_best_whatever_their_score(ns: holdfast.Namespace) -> None:
     session = ns.sessions.create("bot", user_id="ann")
     for text in ("blue sky", "blue sea", "green grass"):
         ns.memory.add(text, session_id=session.id)
     chosen = MemoryFilter(scope="visible", session_id=session.id, owner_id="ann")
-    found = relevant(ns._handle, chosen, query="blue whale sky", most=5)
+    found = in_context(ns, chosen, query="blue whale sky", most=5)
     assert contents(found.memories) == ["blue sky", "blue sea", "green grass"]
     mean = sum(each.score for each in found.memories) / 3
     assert found.average_relevance == pytest.approx(mean)
     assert not found.drift_warning
-    assert relevant(
-        ns._handle, chosen, query="blue whale sky", most=5, drift_floor=0.9
-    ).drift_warning
-    assert contents(relevant(ns._handle, chosen, query="blue", most=1).memories) == ["blue sea"]
+    assert in_context(ns, chosen, query="blue whale sky", most=5, drift_floor=0.9).drift_warning
+    assert contents(in_context(ns, chosen, query="blue", most=1).memories) == ["blue sea"]
 
 
 def test_without_a_question_a_context_gets_the_newest(ns: holdfast.Namespace, clock: Watch) -> None:
@@ -503,7 +511,7 @@ def test_without_a_question_a_context_gets_the_newest(ns: holdfast.Namespace, cl
         clock.wait(timedelta(seconds=1))
         ns.memory.add(text)
     for query in (None, "", "?!"):
-        found = relevant(ns._handle, MemoryFilter(), query=query, most=2)
+        found = in_context(ns, MemoryFilter(), query=query, most=2)
         assert contents(found.memories) == ["three", "two"]
         assert [each.score for each in found.memories] == [0.0, 0.0]
         assert (found.average_relevance, found.drift_warning) == (0.0, False)
@@ -512,8 +520,23 @@ def test_without_a_question_a_context_gets_the_newest(ns: holdfast.Namespace, cl
 def test_a_question_that_nothing_answers_is_a_drift_if_anything_is_remembered(
     ns: holdfast.Namespace,
 ) -> None:
-    nothing = relevant(ns._handle, MemoryFilter(), query="blue", most=5)
+    ns.files.write("a", "b")
+    nothing = in_context(ns, MemoryFilter(), query="blue", most=5)
     assert (nothing.memories, nothing.drift_warning) == ((), False)
     ns.memory.add("green grass")
-    assert relevant(ns._handle, MemoryFilter(), query="blue", most=5).drift_warning
-    assert not relevant(ns._handle, MemoryFilter(), query="blue", most=0).drift_warning
+    assert in_context(ns, MemoryFilter(), query="blue", most=5).drift_warning
+    assert not in_context(ns, MemoryFilter(), query="blue", most=0).drift_warning
+
+
+def test_a_list_goes_on_behind_what_was_forgotten_since(
+    vault: holdfast.Holdfast, ns: holdfast.Namespace
+) -> None:
+    before = ns.snapshot("before")
+    made = [ns.memory.add(f"memory {number}").id for number in range(4)]
+    ns.memory.delete(made[2])
+    assert [each.id for each in ns.memory.list(starting_after=made[2])] == [made[1], made[0]]
+    ns.restore(before.id)
+    assert ns.memory.list(starting_after=made[1]) == []
+    for where, never in ((ns, "mem_none"), (vault.namespace("other"), made[2])):
+        with pytest.raises(InvalidValue):
+            where.memory.list(starting_after=never)

@@ -14,8 +14,8 @@ from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidValue, NamespaceNotFound
 from holdfast.model.overviews import RunningTask
 from holdfast.model.traces import Level
-from holdfast.testing.asked import asked
 from holdfast.testing.clocks import Watch
+from holdfast.testing.counting import asked
 
 NOON = datetime(2026, 3, 10, 12, tzinfo=UTC)
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)

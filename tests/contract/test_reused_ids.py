@@ -321,6 +321,7 @@ def mix(where: Path | str) -> None:
         "DROP TABLE pack_sums",
         "DROP TABLE sweeps",
         "DROP TABLE forgotten",
+        "ALTER TABLE tasks DROP COLUMN noted",
         "DROP INDEX packs_outside",
         "DROP INDEX packs_unfinished",
         "ALTER TABLE packs DROP COLUMN plain_bytes",
@@ -475,3 +476,137 @@ def test_a_row_that_is_made_anew_has_the_versions_that_are_left(
     vault.repair()
     assert vault.verify().faults == []
     assert seen(agent) == ([4, 5], {"cid"}, ["by cid"], ["cid"])
+
+
+# Forks of a session whose id others had
+
+
+def by_expiry(agent: Namespace, clock: Watch, _: Path) -> None:
+    agent.sessions.create("a", session_id="late", ttl_seconds=60)
+    clock.wait(HOUR)
+    begin(agent, "bob")
+
+
+def by_taking_back(agent: Namespace, clock: Watch, _: Path) -> None:
+    begin(agent, "ann")
+    by_restore(agent)
+    clock.wait(HOUR)
+    begin(agent, "bob")
+
+
+def by_a_restore_of_who_had_it(agent: Namespace, clock: Watch, _: Path) -> None:
+    begin(agent, "bob")
+    his = agent.snapshot("bob's")
+    agent.sessions.delete("late")
+    clock.wait(HOUR)
+    begin(agent, "ann")
+    agent.restore(his)
+
+
+def by_import(agent: Namespace, clock: Watch, folder: Path) -> None:
+    elsewhere = agent.fork("elsewhere")
+    begin(elsewhere, "bob")
+    elsewhere.export(folder / "bob.tar")
+    clock.wait(HOUR)
+    begin(agent, "ann")
+    agent.import_(folder / "bob.tar")
+
+
+def by_merge(agent: Namespace, clock: Watch, _: Path) -> None:
+    fork = agent.fork("fork")
+    begin(fork, "bob")
+    clock.wait(HOUR)
+    begin(agent, "ann")
+    agent.sessions.delete("late")
+    agent.merge(fork)
+
+
+def by_forking_the_namespace(agent: Namespace, clock: Watch, folder: Path) -> None:
+    by_taking_back(agent, clock, folder)
+    agent.fork("elsewhere").export(folder / "bob.tar")
+    agent.sessions.delete("late")
+    agent.import_(folder / "bob.tar")
+
+
+GOT: dict[str, Callable[[Namespace, Watch, Path], None]] = {
+    "when its time was over": by_expiry,
+    "since a restore took the other away": by_taking_back,
+    "since a restore brought it back": by_a_restore_of_who_had_it,
+    "by an import": by_import,
+    "by a merge": by_merge,
+    "by way of another namespace": by_forking_the_namespace,
+}
+
+
+def check_whole(agent: Namespace, session_id: str, wanted: list[dict[str, Any] | None]) -> None:
+    """Asks all that can be asked of the history of a session that nobody had the id of before."""
+    sessions = agent.sessions
+    history = sessions.history(session_id)
+    assert [each.state for each in history] == wanted
+    assert [each.number for each in history] == [*range(len(wanted))]
+    newest = sessions.get(session_id)
+    assert (newest.version, newest.state) == (len(wanted) - 1, wanted[-1])
+    for number, state in enumerate(wanted):
+        assert sessions.get_state(session_id, version=number).state == state
+        assert sessions.diff(session_id, number, number).patch == []
+        assert sessions.fork(session_id, number).state == state
+
+
+@pytest.mark.parametrize("way", GOT)
+def test_a_fork_has_all_of_its_history_whoever_had_the_id_of_its_origin(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch, tmp_path: Path, way: str
+) -> None:
+    GOT[way](agent, clock, tmp_path)
+    now = agent.sessions.get("late").state
+    assert now["of"] == "bob"
+    fork = agent.sessions.fork("late")
+    check_whole(agent, fork.id, [now])
+    again = agent.sessions.fork(agent.sessions.fork(fork.id).id, 0)
+    check_whole(agent, again.id, [now])
+    for session_id in (fork.id, again.id):
+        agent.sessions.add_turn(session_id, "more", "yes", state_after={"more": 1})
+        agent.sessions.rollback(session_id, 0, conversation=True)
+        check_whole(agent, session_id, [now, {"more": 1}, now])
+    held = agent.snapshot("held")
+    agent.sessions.delete(fork.id)
+    agent.restore(held)
+    check_whole(agent, fork.id, [now, {"more": 1}, now, now])
+    beside = agent.fork("beside")
+    check_whole(beside, "late", [now])
+    check_whole(beside, fork.id, [now])
+    assert vault.verify().faults == []
+
+
+def test_the_id_of_a_fork_is_used_again_and_forked(
+    vault: holdfast.Holdfast, agent: Namespace, clock: Watch
+) -> None:
+    begin(agent, "ann")
+    fork = agent.sessions.fork("late")
+    agent.sessions.delete(fork.id)
+    clock.wait(HOUR)
+    agent.sessions.create("a", session_id=fork.id, initial_state={"of": "bob"})
+    check_whole(agent, agent.sessions.fork(fork.id).id, [{"of": "bob"}])
+    with pytest.raises(VersionNotFound):
+        agent.sessions.fork(fork.id, 0)
+    assert vault.verify().faults == []
+
+
+def test_a_fork_without_its_first_version_has_it_again_after_a_repair(
+    vault: holdfast.Holdfast, agent: Namespace, where: Path | str, clock: Watch
+) -> None:
+    """Forks once had from their origins where those began. Nobody else's row is touched."""
+    by_taking_back(agent, clock, Path())
+    fork = agent.sessions.fork("late")
+    agent.sessions.update_state(fork.id, {"more": 1})
+    wanted = [each.state for each in agent.sessions.history(fork.id)]
+    columns = ", ".join(SESSION.columns[:-2])
+    (row,) = run_in(where, f"SELECT {columns} FROM sessions WHERE id = '{fork.id}'")
+    seal = to_seal(digest_of((*row, 2)))
+    run_in(where, f"UPDATE sessions SET since = 2, seal = ? WHERE id = '{fork.id}'", seal)
+    assert agent.sessions.history(fork.id) == []
+    assert [each.what for each in vault.verify().faults] == [f"sessions: {fork.id}"]
+    repaired = vault.repair()
+    assert (repaired.mended, repaired.lost) == (1, [])
+    assert vault.verify().faults == []
+    check_whole(agent, fork.id, wanted)
+    assert seen(agent) == ([2, 3], {"bob"}, ["by bob"], ["bob"])

@@ -439,6 +439,22 @@ def test_turns_are_listed_in_either_direction_between_two_numbers(
         assert turns(12, 13) == turns(5, 6) == []
 
 
+def test_turns_between_two_numbers_are_weighed_without_being_read(
+    catalog: Catalog, tenant: TenantId
+) -> None:
+    rows = [turn_row("b", number, data=b"\0" * 10**number) for number in range(1, 5)]
+    with catalog.write() as transaction:
+        for name in ("b", "c"):
+            transaction.add_branch(tenant, BranchRow(name, None, 0, 4, 10))
+        for row in (*rows, turn_row("c", 3, data=b"other")):
+            transaction.add_turn(row)
+    with catalog.read() as transaction:
+        weigh = transaction.bytes_of_turns
+        assert weigh("b", after=0, before=5) == 11110
+        assert weigh("b", after=1, before=4) == 1100
+        assert weigh("b", after=3, before=4) == weigh("none", after=0, before=5) == 0
+
+
 def test_a_turn_is_found_by_its_id_and_never_written_over(
     catalog: Catalog, tenant: TenantId
 ) -> None:

@@ -13,7 +13,7 @@ from obstore.store import MemoryStore
 from holdfast.blobs.bucket import BucketBlobStore
 from holdfast.blobs.buckets import Bucket
 from holdfast.catalog.port import Catalog
-from holdfast.spans import SPANS
+from holdfast.instruments import SPANS
 
 SERVED = """
 import asyncio, json, sys

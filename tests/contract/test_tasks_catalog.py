@@ -13,7 +13,7 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.errors import RowDamaged
 from holdfast.ids import NamespaceId, SnapshotId
-from holdfast.model.basics import EMPTY_ROOT, Head, Plane, Size
+from holdfast.model.basics import Head, Plane, Size
 from holdfast.model.replies import Reply, ReplyPlace
 from holdfast.model.tasks import Cadence, Schedule, TaskRun, TaskStatus
 
@@ -27,18 +27,7 @@ def add_namespace(transaction: Transaction, name: str = "alice") -> Head:
     tenant = transaction.find_tenant("acme") or transaction.add_tenant(
         "acme", public_id="ws-acme", now=NOW
     )
-    head = Head(
-        namespace_id=NamespaceId(0),
-        tenant_id=tenant.id,
-        name=name,
-        generation=0,
-        sequence=0,
-        root=EMPTY_ROOT,
-        position=None,
-        redo=(),
-        size=Size(),
-        created_at=NOW,
-    )
+    head = Head.of_nothing(tenant.id, name, now=NOW)
     added = transaction.add_namespace(head)
     assert added is not None
     return added
@@ -190,23 +179,53 @@ def test_nothing_is_noted_of_a_task_that_is_not_there(catalog: Catalog) -> None:
         assert transaction.iter_task_entries(head.tenant_id) == []
 
 
-@pytest.mark.parametrize("column", ["old_entry", "new_entry", "key", "plane", "task_id"])
+OTHER = {"plane": "files", "task_id": "task-2", "namespace_id": 1025, "new_sum": 1, "is_shared": 0}
+
+
+@pytest.mark.parametrize("column", ["old_entry", "new_entry", "key", *OTHER])
 def test_a_flipped_bit_in_what_a_task_changed_is_damage(tmp_path: Path, column: str) -> None:
     with closing(SqliteCatalog(tmp_path)) as catalog, catalog.write() as transaction:
         head = add_namespace(transaction)
         transaction.add_task(task(head.namespace_id, 1))
         changes = [(b"k", b"0", b"1")]
         transaction.put_task_changes(head.namespace_id, ["task-1"], Plane.STORE, changes)
-    other = {"plane": "files", "task_id": "task-2"}.get(column, b"flipped")
+    other = OTHER.get(column, b"flipped")
     with closing(sqlite3.connect(tmp_path / "catalog.sqlite")) as connection, connection:
         connection.execute(f"UPDATE task_changes SET {column} = ?", (other,))
     with closing(SqliteCatalog(tmp_path)) as catalog, catalog.read() as transaction:
-        name = "task-2" if column == "task_id" else "task-1"
-        with pytest.raises(RowDamaged, match=name):
-            transaction.list_task_changes(head.namespace_id, name)
-        if column != "new_entry":
-            with pytest.raises(RowDamaged, match=name):
+        with pytest.raises(RowDamaged, match="task-1"):
+            transaction.list_task_changes(head.namespace_id, "task-1")
+        if column not in ("new_entry", "new_sum", "is_shared"):
+            # What that one needs would be let go of.
+            with pytest.raises(RowDamaged, match="task-1"):
                 transaction.iter_task_entries(head.tenant_id)
+        with pytest.raises(RowDamaged):
+            transaction.all_task_changes(head.namespace_id)
+        damaged = transaction.sort_task_changes(head.tenant_id).damaged
+        assert any("task-1" in str(each) for each in damaged)
+
+
+@pytest.mark.parametrize("count", [1, 40])
+def test_a_change_that_is_missing_is_missed(catalog: Catalog, count: int) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        for number in (1, 2):
+            transaction.add_task(task(head.namespace_id, number))
+        changes = [(b"%d" % number, b"0", b"1") for number in range(count)]
+        ids = ["task-1", "task-2"]
+        transaction.put_task_changes(head.namespace_id, ids[:1], Plane.STORE, changes)
+        # Those of before count once, however many come with them.
+        again = [(key, b"1", b"2") for key, _, _ in changes] + [(b"new", None, b"1")]
+        transaction.put_task_changes(head.namespace_id, ids, Plane.STORE, again)
+        for name in ids:
+            assert len(noted(transaction, head, name)) == count + 1
+        assert transaction.sort_task_changes(head.tenant_id).damaged == []
+        transaction.erase_keys(head.namespace_id, Plane.STORE, [b"0"])
+        pairs = [(b"new", b"1"), (b"new", b"2")]
+        transaction.erase_noted(head.namespace_id, Plane.STORE, pairs)
+        for name in ids:
+            assert len(noted(transaction, head, name)) == count - 1
+        assert transaction.sort_task_changes(head.tenant_id).damaged == []
 
 
 def test_what_nested_tasks_changed_is_found(catalog: Catalog) -> None:

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.ids import NamespaceId, TenantId
-from holdfast.model.basics import EMPTY_ROOT, Head, Size
+from holdfast.model.basics import Head
 from holdfast.model.sessions import BranchRow, SessionRow, TurnRow, VersionKind, VersionRow
 
 NOW = datetime(2025, 3, 1, tzinfo=UTC)
@@ -17,18 +17,7 @@ def add_tenant(transaction: Transaction, name: str) -> TenantId:
 
 
 def add_namespace(transaction: Transaction, tenant_id: TenantId, name: str) -> NamespaceId:
-    head = Head(
-        namespace_id=NamespaceId(0),
-        tenant_id=tenant_id,
-        name=name,
-        generation=0,
-        sequence=0,
-        root=EMPTY_ROOT,
-        position=None,
-        redo=(),
-        size=Size(),
-        created_at=NOW,
-    )
+    head = Head.of_nothing(tenant_id, name, now=NOW)
     added = transaction.add_namespace(head)
     assert added is not None
     return added.namespace_id

@@ -6,7 +6,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from holdfast.testing.damaged import Kept, kept_on_postgres, kept_on_sqlite
+import holdfast
+from holdfast import Holdfast
+from holdfast.testing.damaged import Kept, Reinstate, kept_on_postgres, kept_on_sqlite
 from holdfast.testing.places import Admin, PostgresPlace, SqlitePlace
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.remains import Place
@@ -53,3 +55,23 @@ def database(postgres: PostgresServer) -> Iterator[tuple[str, Admin]]:
 @pytest.fixture
 def postgres_place(place_in_memory: Path, database: tuple[str, Admin]) -> PostgresPlace:
     return PostgresPlace(place_in_memory, *database)
+
+
+@pytest.fixture
+def bring_back(
+    request: pytest.FixtureRequest, kept: Kept, tmp_path_factory: pytest.TempPathFactory
+) -> Reinstate:
+    """Makes a vault of a backup, in the kind of database that it is of, and opens it."""
+
+    elsewhere = tmp_path_factory.mktemp("brought back")
+
+    def reinstate(backup: Path, name: str) -> Holdfast:
+        if not kept.is_postgres:
+            holdfast.reinstate(backup, elsewhere / name)
+            return holdfast.open(elsewhere / name)
+        server: PostgresServer = request.getfixturevalue("postgres")
+        url = server.dsn(server.create_database())
+        holdfast.reinstate(backup, url, objects=elsewhere / name)
+        return holdfast.open(url, objects=elsewhere / name)
+
+    return reinstate

@@ -11,6 +11,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -18,14 +19,17 @@ from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, Self
 
+import psycopg
 import pytest
 from msgspec.structs import replace as replaced
 
 import holdfast
+from holdfast import reinstating
 from holdfast.blobs.disk import DiskBlobStore
-from holdfast.catalog.postgres import PostgresCatalog, check_no_catalog, drop_catalog
+from holdfast.catalog import postgres_reinstating
+from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.backups import making
@@ -43,11 +47,13 @@ from holdfast.errors import (
     Damaged,
     Incompatible,
     InvalidValue,
+    OutcomeUnknown,
     PathExists,
     StorageFull,
     StoreMismatch,
     Unavailable,
     VaultTooNew,
+    VaultUnfinished,
 )
 from holdfast.model.upkeep import Verified
 from holdfast.testing.faults import (
@@ -58,6 +64,7 @@ from holdfast.testing.faults import (
 )
 from holdfast.testing.places import fused_files, touches_files
 from holdfast.testing.postgres import PostgresServer
+from holdfast.wiring import find_formats
 
 pytestmark = pytest.mark.in_memory
 
@@ -308,6 +315,180 @@ def test_a_backup_is_its_owners_alone(make: Make, target: Path) -> None:
     assert modes == {0o600}
 
 
+# Copies
+
+
+def write_more(vault: Holdfast, seed: int) -> None:
+    vault.namespace("alice").files.write("more.bin", noise(4000, seed))
+    vault.namespace("alice").snapshot()
+
+
+def test_a_copy_does_not_overwrite_what_the_vault_has_backed_up_since(
+    make: Make, target: Path
+) -> None:
+    live = make("live")
+    with live.open() as vault:
+        fill(vault, length=2)
+        vault.backup(target)
+    drill = reinstated(make, target, "drill")
+    with live.open() as vault:
+        write_more(vault, 1)
+        vault.backup(target)
+    before = {path: path.read_bytes() for path in target.rglob("*") if path.is_file()}
+    with drill.open() as copy:
+        write_more(copy, 2)
+        with pytest.raises(PathExists, match="by the vault that this one is a copy of") as raised:
+            copy.backup(target)
+        assert "--replace" in raised.value.hint
+        copy.backup(target.with_name("elsewhere"))
+        copy.backup(target.with_name("elsewhere"))
+    assert {path: path.read_bytes() for path in target.rglob("*") if path.is_file()} == before
+    with live.open() as vault:
+        vault.backup(target)
+        with pytest.raises(PathExists, match="by a copy of this vault that was brought back at"):
+            vault.backup(target.with_name("elsewhere"))
+    # Of the copy that goes on after all, it is said; then the other is refused.
+    with drill.open() as copy:
+        assert not copy.backup(target, replace=True).is_first
+        copy.backup(target)
+    with live.open() as vault, pytest.raises(PathExists):
+        vault.backup(target)
+    assert seen(reinstated(make, target)) == seen(drill)
+
+
+def test_on_a_command_line_a_copy_says_that_it_goes_on(
+    tmp_path: Path, target: Path, warm: tuple[str, ...]
+) -> None:
+    with holdfast.open(tmp_path / "live") as vault:
+        fill(vault, length=2)
+        vault.backup(target)
+        holdfast.reinstate(target, tmp_path / "copy")
+        vault.backup(target)
+
+    def back_up(*flags: str) -> "subprocess.CompletedProcess[str]":
+        argv = [*warm, "backup", str(target), "--data", str(tmp_path / "copy"), *flags]
+        return subprocess.run(argv, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    refused = back_up()
+    assert refused.returncode == 4
+    assert "a copy of" in refused.stderr
+    assert "--replace" in refused.stderr
+    assert back_up("--replace").returncode == 0
+    assert back_up().returncode == 0
+
+
+def test_a_vault_that_came_back_goes_on_where_its_backup_is(make: Make, target: Path) -> None:
+    with make("live").open() as vault:
+        fill(vault, length=2)
+        vault.backup(target.with_name("weekly"))
+        write_more(vault, 1)
+        vault.backup(target)
+    for number, name in enumerate(("again", "and again")):
+        with reinstated(make, target, name).open() as vault:
+            write_more(vault, 2 + number)
+            assert not vault.backup(target).is_first
+    # Older than all that was brought back: none of it is missing.
+    with reinstated(make, target, "at last").open() as vault:
+        vault.backup(target.with_name("weekly"))
+
+
+def test_a_copy_of_a_copy_does_not_take_what_came_after_the_first_for_its_own(
+    make: Make, target: Path
+) -> None:
+    other = target.with_name("other")
+    live = make("live")
+    with live.open() as vault:
+        fill(vault, length=2)
+        vault.backup(target)
+    with reinstated(make, target, "first").open() as copy:
+        with live.open() as vault:
+            write_more(vault, 1)
+            vault.backup(target)
+        write_more(copy, 2)
+        copy.backup(other)
+    with reinstated(make, other, "second").open() as copy:
+        copy.backup(other)
+        with pytest.raises(PathExists):
+            copy.backup(target)
+
+
+def noted(vault: Vault) -> set[str]:
+    """Returns the seals of the backups that a vault knows."""
+    with vault.context() as context:
+        if isinstance(context.catalog, SqliteCatalog):
+            with closing(sqlite3.connect(Path(vault.location) / "catalog.sqlite")) as database:
+                rows = database.execute("SELECT name FROM chores").fetchall()
+        else:
+            with psycopg.connect(vault.location) as connection:
+                rows = connection.execute("SELECT name FROM holdfast.chores").fetchall()
+    return {name.split()[-1] for (name,) in rows if name.startswith("backed up ")}
+
+
+def seal_in(target: Path) -> str:
+    return decode_manifest((target / "backup.json").read_bytes()).seal
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=2), -timedelta(hours=2)])
+def test_a_clock_that_went_wrong_lets_no_copy_overwrite_what_it_never_had(
+    make: Make, target: Path, ahead: timedelta
+) -> None:
+    live, weekly = make("live"), target.with_name("weekly")
+
+    def back_up(place: Path, *, by: timedelta) -> None:
+        with live.context() as context:
+            clock = context.clock
+            Holdfast(replace(context, clock=lambda: clock() + by)).backup(place)
+
+    with live.open() as vault:
+        fill(vault, length=2)
+    back_up(weekly, by=-ahead)
+    back_up(target, by=ahead)
+    drill = reinstated(make, target, "drill")
+    with live.open() as vault:
+        write_more(vault, 1)
+    back_up(target, by=timedelta(0))
+    before = seal_in(target)
+    with drill.open() as copy:
+        write_more(copy, 2)
+        with pytest.raises(PathExists, match="by the vault that this one is a copy of"):
+            copy.backup(target)
+        assert seal_in(target) == before
+        # From before they parted, whatever a clock said then.
+        copy.backup(weekly)
+
+
+def test_a_vault_knows_the_backups_that_are_there_and_no_others(make: Make, target: Path) -> None:
+    weekly = target.with_name("weekly")
+    live = make("live")
+    with live.open() as vault:
+        fill(vault, length=2)
+        vault.backup(weekly)
+        for _ in range(3):
+            vault.backup(target)
+    assert noted(live) == {seal_in(weekly), seal_in(target)}
+    again = reinstated(make, target)
+    assert noted(again) >= {seal_in(weekly), seal_in(target)}
+
+
+def test_a_backup_that_cannot_be_noted_is_made_and_no_copy_goes_over_it(
+    make: Make, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise StorageFull("the catalog answered: database or disk is full")
+
+    weekly = target.with_name("weekly")
+    with make("live").open() as vault:
+        fill(vault, length=2)
+        with monkeypatch.context() as patch:
+            patch.setattr(Transaction, "set_chore", full)
+            vault.backup(weekly)
+            vault.backup(target)
+    with reinstated(make, target).open() as copy:
+        with pytest.raises(PathExists):
+            copy.backup(weekly)
+        copy.backup(target)  # The one that it was made of.
+
+
 # What is refused
 
 
@@ -379,8 +560,13 @@ def sealed(tmp_path: Path, postgres_url: str) -> Path:
     with holdfast.open(postgres_url, objects=tmp_path / "live") as vault:
         fill(vault, length=2)
         vault.backup(tmp_path / "backup")
-    drop_catalog(postgres_url)
+    drop_schema(postgres_url)
     return tmp_path / "backup"
+
+
+def drop_schema(url: str) -> None:
+    with psycopg.connect(url) as connection:
+        connection.execute("DROP SCHEMA holdfast CASCADE")
 
 
 def test_a_vault_that_cannot_have_its_name_leaves_no_packs_behind(
@@ -498,7 +684,8 @@ def test_nobody_sees_a_catalog_before_the_place_of_its_packs_is_marked(
     marked, put_mark = list[bytes](), DiskBlobStore.put_mark
 
     def put(self: DiskBlobStore, data: bytes, /) -> None:
-        check_no_catalog(new)
+        with pytest.raises(VaultUnfinished):
+            holdfast.open(new, objects=tmp_path / "live")
         put_mark(self, data)
         marked.append(data)
 
@@ -519,7 +706,7 @@ def test_rows_of_one_database_are_not_put_into_another(
         holdfast.reinstate(target, postgres_url, objects=tmp_path / "packs")
     with pytest.raises(InvalidValue):
         holdfast.reinstate(target, postgres_url)
-    text = (target / "backup.json").read_text().replace('"format": 1', '"format": 3')
+    text = (target / "backup.json").read_text().replace('"format": 1', '"format": 4')
     (target / "backup.json").write_text(text)
     with pytest.raises(VaultTooNew):
         holdfast.reinstate(target, tmp_path / "new")
@@ -611,35 +798,195 @@ def test_a_full_disk_leaves_the_backup_before(make: Make, target: Path) -> None:
     with live.open() as vault:
         vault.namespace("alice").files.write("more.bin", noise(4000, 8))
         trouble = Trouble(0, 28, counts=lambda name: name == "os.fsync", lasts=True)
-        with fused_files(trouble), pytest.raises(StorageFull):
+        with fused_files(trouble), pytest.raises(StorageFull) as raised:
             vault.backup(target)
+        # Its own disk, and not the vault's, where something could be collected.
+        assert str(target) in str(raised.value)
+        assert str(target) in raised.value.hint
+        assert "collect" not in raised.value.hint
     assert seen(reinstated(make, target)) == old
 
 
-def test_a_killed_reinstating_leaves_nothing_where_the_vault_was_to_be(
-    make: Make, target: Path
+def test_a_full_temporary_directory_is_named_and_not_the_catalog(
+    make: Make, target: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with make("live").open() as vault:
+    key, spool = "a key of thirty-two characters, or more", tmp_path / "spool"
+    spool.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(spool))
+    live = make("live")
+
+    def full(_: Transaction, path: str, *, opened: Callable[[], None]) -> None:
+        assert path.startswith(str(spool))
+        opened()
+        raise StorageFull("the catalog answered: database or disk is full")
+
+    with live.open() as vault:
+        fill(vault, length=2)
+        vault.backup(target, key=key)
+        with monkeypatch.context() as patch:
+            patch.setattr(Transaction, "dump", full)
+            with pytest.raises(StorageFull, match=f"{spool} has no room") as raised:
+                vault.backup(target, key=key)
+        assert "TMPDIR" in raised.value.hint
+        assert not list(spool.iterdir())
+    new = make("new")
+    with monkeypatch.context() as patch:
+        if "://" in new.location:
+            # Where rows lie until they are loaded.
+            patch.setattr(tempfile, "TemporaryFile", FullFile)
+            wanted = f"{spool} has no room"
+        else:
+            patch.setattr(DiskBlobStore, "put", FullFile().writelines)
+            wanted = f"the disk of {new.location} has no room"
+        with pytest.raises(StorageFull, match=wanted) as raised:
+            holdfast.reinstate(target, new.location, objects=new.packs, key=key)
+    assert "collect" not in raised.value.hint
+    assert not new.packs.exists()
+    holdfast.reinstate(target, new.location, objects=new.packs, key=key)
+    assert seen(new) == seen(live)
+
+
+class FullFile:
+    """A file on a disk that is full."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Has nothing to close."""
+
+    def writelines(self, *_: object) -> None:
+        raise StorageFull("it is full")
+
+
+KILLED = {
+    "among the packs": "DiskBlobStore.put = lambda *_: die()",
+    "before the rows": "r.Backup.rows = r.Backup.copy_rows = lambda *_: die()",
+    "before anything is erased": "r._erase_again = lambda *_: die()",
+    "before all is proven": "r._prove = lambda *_: die()",
+    "before the last step": "r._begin_eras = lambda *_: die()",
+}
+
+
+@pytest.mark.parametrize("when", KILLED.values(), ids=KILLED)
+def test_a_killed_reinstating_leaves_no_vault_and_is_repeated(
+    make: Make, target: Path, when: str
+) -> None:
+    live = make("live")
+    with live.open() as vault:
         fill(vault, length=2)
         vault.backup(target)
-    empty = make("again")
+    again = make("again")
     code = (
         "import os, sys, holdfast.reinstating as r\n"
-        "r._prove = lambda *_: os.kill(os.getpid(), 9)\n"
+        "from holdfast.blobs.disk import DiskBlobStore\n"
+        "die = lambda: os.kill(os.getpid(), 9)\n"
+        f"{when}\n"
         "r.reinstate(sys.argv[1], sys.argv[2], objects=sys.argv[3])\n"
     )
-    run = [sys.executable, "-c", code, str(target), empty.location, str(empty.packs)]
+    run = [sys.executable, "-c", code, str(target), again.location, str(again.packs)]
     assert subprocess.run(run, check=False).returncode == -9
-    if "://" in empty.location:
-        # Packs first, then all rows at once: what is there is whole, and is not taken for nothing.
-        with pytest.raises(PathExists):
-            holdfast.reinstate(target, empty.location, objects=empty.packs)
-        with empty.open() as vault:
-            assert vault.verify().ok
+    if "://" in again.location:
+        with pytest.raises(VaultUnfinished, match="brought back"):
+            again.open()
+        with pytest.raises(VaultUnfinished):
+            find_formats(again.location)
     else:
-        assert not empty.packs.exists()
-        assert not Path(empty.location).exists()
-        holdfast.reinstate(target, empty.location, objects=empty.packs)
+        assert not again.packs.exists()
+        assert not Path(again.location).exists()
+    holdfast.reinstate(target, again.location, objects=again.packs)
+    assert seen(again) == seen(live)
+    with again.open() as vault:
+        assert vault.verify().ok
+    with pytest.raises(PathExists):
+        holdfast.reinstate(target, again.location, objects=again.packs)
+
+
+def in_database(tmp_path: Path, postgres: PostgresServer, target: Path) -> str:
+    """Makes a backup of a vault in a database; returns another one, in which nothing is."""
+    live, new = (postgres.dsn(postgres.create_database()) for _ in range(2))
+    with holdfast.open(live, objects=tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault, length=2)
+        vault.backup(target)
+    return new
+
+
+class Killed(BaseException):
+    """The process is gone: nothing is tidied up."""
+
+
+def kill_before_proving(patch: pytest.MonkeyPatch) -> None:
+    """Has a reinstating end where it would prove what it made, and leave all of that."""
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    patch.setattr(reinstating, "_prove", die)
+    patch.setattr(reinstating._Making, "_give_up", lambda *_: None)
+
+
+def test_nobody_opens_a_vault_or_brings_another_back_while_one_is_on_its_way(
+    tmp_path: Path, postgres: PostgresServer, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, packs = in_database(tmp_path, postgres, target), tmp_path / "packs"
+    erase, met = reinstating._erase_again, list[type[Exception]]()
+
+    def meanwhile(*arguments: Any) -> Any:
+        with pytest.raises(VaultUnfinished) as opened:
+            holdfast.open(new, objects=packs)
+        for place in (packs, tmp_path / "other"):
+            with pytest.raises(Busy) as repeated:
+                holdfast.reinstate(target, new, objects=place)
+        met.extend((opened.type, repeated.type))
+        return erase(*arguments)
+
+    monkeypatch.setattr(reinstating, "_erase_again", meanwhile)
+    holdfast.reinstate(target, new, objects=packs)
+    assert met == [VaultUnfinished, Busy]
+    assert not (tmp_path / "other").exists()
+    with holdfast.open(new, objects=packs) as vault:
+        assert vault.verify().ok
+
+
+def test_what_a_killed_one_left_is_cleared_only_where_it_is_still_that(
+    tmp_path: Path, postgres: PostgresServer, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, packs = in_database(tmp_path, postgres, target), tmp_path / "packs"
+    with monkeypatch.context() as patch:
+        kill_before_proving(patch)
+        with pytest.raises(Killed):
+            holdfast.reinstate(target, new, objects=packs)
+    left = {path: path.read_bytes() for path in packs.rglob("*") if path.is_file()}
+    assert len(left) > 3
+    # Somebody else's by now: not a byte of it is touched.
+    (packs / "vault.json").write_bytes(left[packs / "vault.json"].replace(b"since", b"when!"))
+    with pytest.raises(PathExists):
+        holdfast.reinstate(target, new, objects=packs)
+    with pytest.raises(VaultUnfinished):
+        holdfast.open(new, objects=packs)
+    assert {path for path in packs.rglob("*") if path.is_file()} == set(left)
+    # Another place will do; what was left in the first one stays there.
+    holdfast.reinstate(target, new, objects=tmp_path / "other")
+    with holdfast.open(new, objects=tmp_path / "other") as vault:
+        assert vault.verify().ok
+    assert {path for path in packs.rglob("*") if path.is_file()} == set(left)
+
+
+def test_a_last_step_whose_answer_is_lost_takes_no_packs_from_a_vault_that_is_there(
+    tmp_path: Path, postgres: PostgresServer, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, packs = in_database(tmp_path, postgres, target), tmp_path / "packs"
+    finish = postgres_reinstating.finish
+
+    def unheard(url: str, ours: Any) -> None:
+        finish(url, ours)
+        raise OutcomeUnknown("the connection broke")
+
+    monkeypatch.setattr(postgres_reinstating, "finish", unheard)
+    with pytest.raises(OutcomeUnknown):
+        holdfast.reinstate(target, new, objects=packs)
+    with holdfast.open(new, objects=packs) as vault:
+        assert vault.verify().ok
 
 
 def test_what_cannot_be_proven_is_taken_back(
@@ -666,7 +1013,7 @@ def test_what_cannot_be_proven_is_taken_back(
 def pass_over(self: Examination, transaction: Transaction) -> Verified:
     self.packs = [p for p in transaction.iter_packs(self._tenant_id) if not p.is_inline]
     for pack in self.packs:
-        self._keep(pack, self._context.blobs.get(pack.name))
+        self._keep(pack, self._context.blobs.get(pack.name), True)
     return Verified(0, 0, 0, 0)
 
 

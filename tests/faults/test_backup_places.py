@@ -7,15 +7,18 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
 import holdfast
+from holdfast import reinstating
 from holdfast.blobs import bucketplace
 from holdfast.blobs.bucketplace import BucketPlace, open_place
 from holdfast.blobs.places import Pieces, read_whole
@@ -26,7 +29,14 @@ from holdfast.engine.backups.reading import Backup
 from holdfast.engine.backups.sealing import HEADER_BYTES, SEGMENT_BYTES, SealedPlace
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import BackupDamaged, BackupLocked, Busy, InvalidValue, PathExists
+from holdfast.errors import (
+    BackupDamaged,
+    BackupLocked,
+    Busy,
+    InvalidValue,
+    PathExists,
+    VaultUnfinished,
+)
 from holdfast.testing.buckets import Fault, SeaweedServer, Wire
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.servers import COMMAND
@@ -39,6 +49,9 @@ OTHER = "another key of more than thirty-two characters"
 SECRET = b"what nobody else is to read"
 LIMITS = Limits(inline_bytes=512, free_floor_bytes=0)
 
+Bucket = Callable[[str], str]
+"""Returns the URL of a place in a bucket, by its name."""
+
 
 def noise(size: int, seed: int) -> bytes:
     return Random(seed).randbytes(size)
@@ -50,7 +63,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def bucket(seaweed: SeaweedServer) -> Callable[[str], str]:
+def bucket(seaweed: SeaweedServer) -> Bucket:
     """Returns URLs of places in the bucket that nobody else uses."""
     own = os.urandom(8).hex()
     return lambda name: seaweed.url(f"{own}/{name}")
@@ -82,7 +95,7 @@ def check_same(location: str, objects: str | Path | None) -> None:
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
 def test_a_vault_goes_to_a_bucket_and_comes_back(
-    tmp_path: Path, wire: Wire, bucket: Callable[[str], str], key: str | None
+    tmp_path: Path, wire: Wire, bucket: Bucket, key: str | None
 ) -> None:
     with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
         fill(vault)
@@ -117,7 +130,7 @@ def test_a_vault_goes_to_a_bucket_and_comes_back(
 def test_a_vault_in_a_database_whose_packs_are_in_the_same_bucket(
     postgres: PostgresServer,
     postgres_url: str,
-    bucket: Callable[[str], str],
+    bucket: Bucket,
     key: str | None,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -174,8 +187,63 @@ def test_the_commands_take_a_bucket_and_the_key_in_a_file(
 # Killed, lost, and two at once
 
 
+@pytest.mark.postgres
+@pytest.mark.usefixtures("bucket_url")
+@pytest.mark.parametrize(
+    "when", ["BucketBlobStore.put = once", "r._prove = die"], ids=["among packs", "at the end"]
+)
+def test_what_a_killed_reinstating_left_in_a_bucket_is_cleared_by_the_next(
+    tmp_path: Path, postgres_url: str, postgres: PostgresServer, bucket: Bucket, when: str
+) -> None:
+    new, packs = postgres.dsn(postgres.create_database()), bucket("packs")
+    with holdfast.open(postgres_url, objects=tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+        vault.backup(tmp_path / "backup")
+    code = (
+        "import os, sys, holdfast.reinstating as r\n"
+        "from holdfast.blobs.bucket import BucketBlobStore\n"
+        "die = lambda *_: os.kill(os.getpid(), 9)\n"
+        "put = BucketBlobStore.put\n"
+        "once = lambda self, *a: (put(self, *a), die())\n"
+        f"{when}\n"
+        "r.reinstate(sys.argv[1], sys.argv[2], objects=sys.argv[3])\n"
+    )
+    run = [sys.executable, "-c", code, str(tmp_path / "backup"), new, packs]
+    assert subprocess.run(run, check=False).returncode == -signal.SIGKILL
+    assert open_place(packs).sizes()
+    with pytest.raises(VaultUnfinished):
+        holdfast.open(new, objects=packs)
+    holdfast.reinstate(tmp_path / "backup", new, objects=packs)
+    check_same(new, packs)
+
+
+@pytest.mark.postgres
+@pytest.mark.usefixtures("bucket_url")
+def test_a_reinstating_that_fails_leaves_nothing_in_a_bucket(
+    tmp_path: Path,
+    postgres_url: str,
+    postgres: PostgresServer,
+    bucket: Bucket,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    new, packs = postgres.dsn(postgres.create_database()), bucket("packs")
+    with holdfast.open(postgres_url, objects=tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+        vault.backup(tmp_path / "backup")
+
+    def fail(*_: object) -> None:
+        raise BackupDamaged("a snapshot", reason="it is not whole")
+
+    monkeypatch.setattr(reinstating, "_prove", fail)
+    with pytest.raises(BackupDamaged):
+        holdfast.reinstate(tmp_path / "backup", new, objects=packs)
+    assert open_place(packs).sizes() == {}
+    with holdfast.open(new, objects=packs) as vault:
+        assert vault.namespaces() == []
+
+
 def test_kill_9_anywhere_leaves_the_backup_before_or_none(
-    tmp_path: Path, wire: Wire, bucket: Callable[[str], str]
+    tmp_path: Path, wire: Wire, bucket: Bucket
 ) -> None:
     """And nothing of what was to be encrypted where it was on its way."""
     live, spool, place = tmp_path / "live", tmp_path / "spool", bucket("backup")
@@ -240,7 +308,7 @@ def test_kill_9_anywhere_leaves_the_backup_before_or_none(
 
 
 def test_an_answer_that_was_lost_is_not_taken_for_another_backup(
-    tmp_path: Path, wire: Wire, bucket: Callable[[str], str]
+    tmp_path: Path, wire: Wire, bucket: Bucket
 ) -> None:
     with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
         fill(vault)
@@ -336,6 +404,100 @@ def test_what_is_encrypted_opens_with_its_key_alone(sealed: Path, tmp_path: Path
     assert not (tmp_path / "again").exists()
     holdfast.reinstate(sealed, tmp_path / "again", key=KEY)
     check_same(str(tmp_path / "again"), None)
+
+
+def test_an_encrypted_backup_that_lost_its_manifest_is_not_gone_on_with_in_plain(
+    sealed: Path, tmp_path: Path
+) -> None:
+    (sealed / "backup.json").unlink()
+    before = {path: path.read_bytes() for path in sealed.rglob("*") if path.is_file()}
+    with holdfast.open(tmp_path / "live") as vault:
+        with pytest.raises(BackupLocked, match="no key was given"):
+            vault.backup(sealed)
+        assert {path: path.read_bytes() for path in sealed.rglob("*") if path.is_file()} == before
+        assert vault.backup(sealed, key=KEY).is_encrypted
+    holdfast.reinstate(sealed, tmp_path / "again", key=KEY)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"key": b""},
+        {"key": 5},
+        {"objects": 7},
+        {"erased": 5},
+        {"erased": "one"},
+        {"erased": [5]},
+        {"backup": 5},
+        {"location": None},
+    ],
+    ids=str,
+)
+def test_what_is_of_another_type_is_refused_as_such(
+    tmp_path: Path, wrong: dict[str, object]
+) -> None:
+    given: dict[str, Any] = {"backup": tmp_path / "backup", "location": tmp_path / "again", **wrong}
+    with pytest.raises(InvalidValue, match=next(iter(wrong))):
+        holdfast.reinstate(given.pop("backup"), given.pop("location"), **given)
+
+
+def test_a_key_is_the_same_from_the_environment_and_from_a_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "key").write_text(f"{KEY}\n")
+    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+        monkeypatch.setenv("HOLDFAST_BACKUP_KEY", f"{KEY}\n")
+        vault.backup(tmp_path / "backup")
+    monkeypatch.delenv("HOLDFAST_BACKUP_KEY")
+    monkeypatch.setenv("HOLDFAST_BACKUP_KEY_FILE", str(tmp_path / "key"))
+    holdfast.reinstate(tmp_path / "backup", tmp_path / "again")
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setenv("HOLDFAST_BACKUP_KEY_FILE", str(tmp_path / "pipe"))
+    with pytest.raises(InvalidValue, match=r"_FILE: .*pipe' is a pipe.*: name a file"):
+        holdfast.reinstate(tmp_path / "backup", tmp_path / "third")
+
+
+def test_it_is_said_whose_a_place_is_that_is_taken(tmp_path: Path) -> None:
+    with (
+        holdfast.open(tmp_path / "live", limits=LIMITS) as vault,
+        holdfast.open(tmp_path / "other", limits=LIMITS) as other,
+    ):
+        fill(vault)
+        fill(other)
+        other.backup(tmp_path / "theirs")
+        (tmp_path / "notes").mkdir()
+        (tmp_path / "notes" / "mine.txt").write_text("mine")
+        for place, whose in (
+            ("theirs", "a backup of another vault at"),
+            ("notes", "something that is of no backup of this vault at .*mine.txt"),
+            ("live", "this vault itself at"),
+        ):
+            with pytest.raises(PathExists, match=f"there is {whose}") as raised:
+                vault.backup(tmp_path / place)
+            assert "empty, or a backup of this vault" in raised.value.hint
+        vault.backup(tmp_path / "backup")
+    for place, whose in (("live", "a vault"), ("notes", "something that is no vault")):
+        with pytest.raises(PathExists, match=whose) as raised:
+            holdfast.reinstate(tmp_path / "backup", tmp_path / place)
+        assert "new or empty" in raised.value.hint
+
+
+def test_what_was_left_by_who_was_killed_before_the_rows_is_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spool = tmp_path / "spool"
+    old, young, full = (spool / f"holdfast-rows-{name}" for name in ("old", "young", "full"))
+    for folder in (old, young, full):
+        folder.mkdir(parents=True)
+    (full / "mine").touch()
+    for folder in (old, full):
+        os.utime(folder, (1, 1))
+    monkeypatch.setattr(tempfile, "tempdir", str(spool))
+    with holdfast.open(tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+        vault.backup(tmp_path / "backup", key=KEY)
+    assert {*spool.iterdir()} == {young, full}
 
 
 def test_nothing_is_where_rows_are_copied_to_before_the_first_of_them(

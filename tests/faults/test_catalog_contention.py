@@ -23,7 +23,7 @@ from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.errors import Busy, Conflict, Unavailable
 from holdfast.ids import NamespaceId, ObjectId, PackName, TenantId, object_id_of
-from holdfast.model.basics import EMPTY_ROOT, Head, Placement, Plane, Size
+from holdfast.model.basics import Head, Placement, Plane, Size
 from holdfast.testing.postgres import PostgresServer
 
 pytestmark = [pytest.mark.in_memory, pytest.mark.usefixtures("made_anew")]
@@ -112,18 +112,7 @@ class Place:
 def prepare(catalog: Catalog) -> None:
     with catalog.write() as transaction:
         tenant = transaction.add_tenant("default", public_id="ws-a", now=NOW)
-        head = Head(
-            namespace_id=NamespaceId(0),
-            tenant_id=tenant.id,
-            name="alice",
-            generation=0,
-            sequence=0,
-            root=EMPTY_ROOT,
-            position=None,
-            redo=(),
-            size=Size(),
-            created_at=NOW,
-        )
+        head = Head.of_nothing(tenant.id, "alice", now=NOW)
         assert transaction.add_namespace(head) is not None
 
 

@@ -24,6 +24,7 @@ from holdfast.catalog.sqlite_transaction import count_of
 from holdfast.catalog.watermark import Acknowledged, Watermark
 from holdfast.errors import Damaged, Unavailable
 from holdfast.testing.flips import flip_in_file
+from holdfast.testing.logs import written_bytes
 from holdfast.testing.shells import environment
 
 pytestmark = pytest.mark.in_memory
@@ -58,11 +59,11 @@ def log_of(vault: Path) -> Path:
 
 
 def flip(path: Path, share: float) -> None:
-    flip_in_file(path, int(path.stat().st_size * share))
+    flip_in_file(path, int(written_bytes(path) * share))
 
 
 def cut(path: Path, share: float) -> None:
-    os.truncate(path, int(path.stat().st_size * share))
+    os.truncate(path, int(written_bytes(path) * share))
 
 
 def labels(vault: holdfast.Holdfast) -> list[str | None]:

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import syncing
+from holdfast import ownfiles
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.durable import keeping
@@ -93,7 +93,7 @@ def mortal(folder: Path, fuse: Fuse, *, sync: Sync, disk: Disk | None = None) ->
         return stores[-1]
 
     with pytest.MonkeyPatch.context() as patch:
-        for module in (log_module, syncing):
+        for module in (log_module, ownfiles):
             patch.setattr(module, "os", disk or FusedOs(fuse))
         # So short that a log is exchanged after every few writes.
         patch.setattr(keeping, "STEP", 300)

@@ -100,6 +100,7 @@ def build(vault: Holdfast) -> None:
     alice.snapshot("two")
     alice.files.write("draft.txt", "not in any snapshot")
     alice.files.write("data/pending.bin", noise(5000, 4))
+    alice.files.write("data/in its row.bin", noise(3000, 11))
     alice.store.set("notes", "todo", ["pending"])
     bob = vault.namespace("bob")
     bob.files.write("bob.txt", "from the fork")
@@ -216,6 +217,8 @@ SCENARIOS = {
     "fork far": Scenario(on_alice("fork", "carol", at="@-2")),
     "merge": Scenario(on_alice("merge", "bob")),
     "write": Scenario(on_files("write", "notes.md", "second thoughts")),
+    "write into a row": Scenario(on_files("write", "data/large.bin", noise(3500, 12))),
+    "write over a row": Scenario(on_files("write", "data/in its row.bin", noise(3500, 12))),
     "write a pack": Scenario(on_files("write", "data/large.bin", noise(9000, 9))),
     "write what is known": Scenario(on_files("write", "copy.bin", noise(6000, 1))),
     "write what is dead": Scenario(on_files("write", "dead.bin", noise(6000, 7)), write_and_delete),

@@ -20,8 +20,10 @@ from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.postgres import PostgresCatalog
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.core.context import Context
+from holdfast.engine.erasing import door
 from holdfast.engine.vault import Holdfast
-from holdfast.errors import Busy, InvalidValue, NamespaceNotFound
+from holdfast.errors import Busy, InvalidValue, NamespaceNotFound, StorageFull
+from holdfast.model.erasures import Certificate
 from holdfast.testing.faults import Fuse, FusedBlobStore, FusedCatalog
 from holdfast.testing.remains import Place
 
@@ -276,6 +278,10 @@ def test_the_command_asks_twice_and_writes_the_certificate(
     assert told == msgspec.json.decode(done.stdout)
     assert told["namespace"] == "project"
     assert type_("erase", "project", "--yes").returncode == 3
+    given = ("--yes", "--certificate")
+    assert type_("erase", "project", "--number", "77", *given, "no.json").returncode == 3
+    assert type_("erase", "project", "--session", "s", *given, "no.json").returncode == 3
+    assert not (project / "no.json").exists()
     for unclear in ([], ["--session", "s"], ["--user", "u", "a"], ["--user", "u", "--number", "1"]):
         assert type_("erase", *unclear, "--yes").returncode == 2, unclear
     with holdfast.open(vault) as opened:
@@ -287,3 +293,55 @@ def test_the_command_asks_twice_and_writes_the_certificate(
     told = type_("erase", "--user", "bob", "--yes")
     assert b"Erased the user bob: 1 session, 1 version.\n" in told.stdout, told
     assert Place(str(vault), vault / "packs", vault).holding(WORD) == []
+
+
+def test_the_command_gives_the_certificate_of_one_that_somebody_else_has_finished(
+    tmp_path: Path, warm: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(*_: object, **__: object) -> None:
+        raise Busy("somebody collects")
+
+    def type_(*argv: str) -> subprocess.CompletedProcess[bytes]:
+        command = [*warm, "--data", str(tmp_path / "vault"), *argv]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+
+    with holdfast.open(tmp_path / "vault") as opened:
+        opened.namespace("kept").sessions.create("helper", session_id="ses-1")
+        opened.namespace("gone").files.write("a", WORD)
+        with monkeypatch.context() as patch:
+            patch.setattr(door, "collect", busy)
+            for begin in (
+                lambda: opened.erasures.session("kept", "ses-1"),
+                lambda: opened.erasures.namespace("gone"),
+            ):
+                with pytest.raises(Busy):
+                    begin()
+    assert type_("gc").returncode == 0
+    with holdfast.open(tmp_path / "vault") as opened:
+        finished = opened.erasures.list()
+    for name, what in (("gone", ["gone"]), ("ses-1", ["kept", "--session", "ses-1"])):
+        told = type_("erase", *what, "--yes", "--certificate", f"{name}.json")
+        assert told.returncode == 0, told.stderr
+        assert b"It was erased before, at " in told.stdout
+    decode = msgspec.json.Decoder(Certificate).decode
+    kept = [decode((tmp_path / f"{name}.json").read_bytes()) for name in ("gone", "ses-1")]
+    assert sorted(kept, key=repr) == sorted(finished, key=repr)
+
+
+def test_an_erasure_that_has_no_room_to_finish_says_that_it_has_begun(
+    vault: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def is_full(*_: object, **__: object) -> None:
+        raise StorageFull("no room")
+
+    with vault.open() as opened:
+        opened.namespace("gone").files.write("a.txt", WORD)
+        with monkeypatch.context() as patch:
+            patch.setattr(door, "finish_all", is_full)
+            with pytest.raises(StorageFull) as raised:
+                opened.erasures.namespace("gone")
+            assert "has begun" in raised.value.hint
+        assert "gone" not in opened.namespaces()
+        assert opened.erasures.list() == []
+        done = opened.erasures.namespace("gone")
+        assert opened.erasures.list() == [done]

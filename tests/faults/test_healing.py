@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
 
@@ -16,7 +17,7 @@ import pytest
 
 import holdfast
 from holdfast import Holdfast, Limits
-from holdfast.errors import Damaged
+from holdfast.errors import Damaged, PackMissing
 
 pytestmark = pytest.mark.in_memory
 
@@ -275,3 +276,25 @@ def test_a_snapshot_of_what_is_lost_is_not_acknowledged(
         taken = hf.namespace("lacks").snapshot("is whole again")
     with open_vault(place) as hf:
         assert hf.namespace("lacks").at(taken).files.read("b.bin") == noise(3000, 800)
+
+
+@pytest.mark.parametrize("is_read", [True, False])
+def test_what_was_seen_to_be_lost_is_promised_by_no_snapshot(
+    tmp_path: Path, *, is_read: bool
+) -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)  # Packs were looked at a moment ago, and for ever.
+    with holdfast.open(tmp_path / "vault", limits=LIMITS, clock=lambda: now) as vault:
+        agent = vault.namespace("alice")
+        agent.files.write("big.bin", noise(50_000, 1))
+        agent.snapshot("one")
+        agent.files.write("a.txt", "1")
+        agent.snapshot("two")
+        for pack in packs_of(tmp_path):
+            pack.unlink()
+        if is_read:
+            with pytest.raises(PackMissing):
+                agent.files.read("big.bin")
+        else:
+            assert not vault.verify().ok
+        with pytest.raises(PackMissing):
+            agent.snapshot("three")

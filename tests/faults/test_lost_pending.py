@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from holdfast.engine.planes.missing import MOST_ADDED
-from holdfast.errors import Damaged
+from holdfast.errors import Damaged, PendingDamaged
 from holdfast.testing.damaged import Kept, kept_on_postgres, kept_on_sqlite
 
 pytestmark = pytest.mark.in_memory
 
+LONG = "as long as files are " * 100
 MINE = "plane = '{0}' AND sequence = (SELECT MAX(sequence) FROM pending WHERE plane = '{0}')"
 
 
@@ -69,6 +70,18 @@ def test_a_missing_row_is_named_and_no_older_one_returned(kept: Kept, how: str) 
         assert not vault.verify().ok
 
 
+def test_a_value_that_is_put_over_a_damaged_one_is_there(kept: Kept) -> None:
+    kept.flip("pending", "entry", where=MINE.format("store"))
+    with kept.reopen() as vault:
+        agent = vault.namespace("alice")
+        with pytest.raises(Damaged):
+            agent.store.get("s", "y")
+        agent.store.set("s", "y", 3)
+        assert agent.store.get("s", "y") == 3
+        agent.snapshot()
+        assert agent.store.get("s", "y") == 3
+
+
 @pytest.mark.parametrize("how", ["key", "namespace", "gone"])
 def test_who_asks_for_another_key_is_not_stopped(kept: Kept, how: str) -> None:
     _damage(kept, how, "files")
@@ -91,6 +104,44 @@ def test_a_flipped_key_is_put_back_and_what_is_gone_is_let_go_of(kept: Kept) -> 
         assert agent.files.read("x.txt") == b"a newer one"
         assert agent.store.get("s", "y") is None
         agent.snapshot()
+        assert vault.verify().ok
+
+
+def test_a_file_that_lies_in_its_row_is_missed_and_nothing_older_takes_its_place(
+    kept: Kept,
+) -> None:
+    kept.vault.namespace("alice").files.write("x.txt", LONG)
+    _damage(kept, "gone", "files")
+    with kept.reopen() as vault:
+        agent = vault.namespace("alice")
+        for read in (lambda: agent.files.read("x.txt"), lambda: agent.files.stat("x.txt")):
+            with pytest.raises(Damaged):
+                read()
+        assert not vault.verify().ok
+        assert [each.what for each in vault.repair().lost] == ["something that was pending"]
+        assert agent.files.read("x.txt") == b"an old one"
+        assert vault.verify().ok
+
+
+@pytest.mark.parametrize("bits", [1, 3])
+def test_a_flipped_bit_of_a_file_in_its_row_is_put_back_and_more_is_damage(
+    kept: Kept, bits: int
+) -> None:
+    kept.vault.namespace("alice").files.write("x.txt", LONG)
+    for bit in range(bits):
+        kept.flip("pending", "entry", bit=bit, where=MINE.format("files"))
+    with kept.reopen() as vault:
+        agent = vault.namespace("alice")
+        for read in (lambda: agent.files.read("x.txt"), agent.snapshot):
+            with pytest.raises(PendingDamaged):
+                read()
+        assert not vault.verify().ok
+        assert bool(vault.repair().lost) == (bits > 1)
+        found = agent.files.read("x.txt")
+        assert found == (LONG.encode() if bits == 1 else b"an old one")
+        agent.files.write("x.txt", LONG)
+        agent.snapshot()
+        assert agent.files.read("x.txt") == LONG.encode()
         assert vault.verify().ok
 
 

@@ -2,6 +2,8 @@
 
 import logging
 from datetime import UTC, datetime, timedelta
+from functools import partial
+from threading import Thread
 
 import pytest
 
@@ -233,7 +235,85 @@ def test_of_a_task_whose_changes_are_damaged_nothing_is_taken_back_unseen(kept: 
     assert (agent.files.read("a.txt"), agent.files.read("b.txt")) == (b"after", b"before")
 
 
-@pytest.mark.parametrize("column", ["old_entry", "new_entry", "old_sum", "key", "task_id"])
+def test_a_change_of_a_task_that_is_gone_is_missed(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    for name in ("a.txt", "b.txt"):
+        agent.files.write(name, "before")
+    with agent.task("work") as task:
+        for name in ("a.txt", "b.txt"):
+            agent.files.write(name, "after")
+    kept.sql(f"DELETE FROM task_changes WHERE key = {literal(kept, b'a.txt')}")
+    for attempt in (agent.undo, partial(agent.undo, dry_run=True)):
+        with pytest.raises(RowDamaged, match=task.id):
+            attempt(task=task.id)
+    assert any(task.id in fault.reason for fault in kept.vault.verify().faults)
+    done = kept.vault.repair()
+    assert [lost.what for lost in done.lost] == [f"what was changed in: {task.id}"]
+    assert kept.vault.verify().ok
+    assert kept.vault.repair().ok
+    with pytest.raises(OthersChanged, match="what is no longer known"):
+        agent.undo(task=task.id)
+    agent.undo(task=task.id, keep_mine=True)
+    assert (agent.files.read("a.txt"), agent.files.read("b.txt")) == (b"after", b"before")
+
+
+def test_a_shared_change_is_never_taken_for_the_tasks_own(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    agent.files.write("a.txt", "before")
+    with agent.task("work") as task:
+        agent.files.write("a.txt", "after")
+        other = Thread(target=lambda: kept.vault.namespace("alice").files.write("a.txt", "theirs"))
+        other.start()
+        other.join()
+        agent.files.write("a.txt", "once more")
+    for value in ("0", "1", "old_sum + 1", "1 - is_shared"):
+        (was,) = kept.sql("SELECT is_shared FROM task_changes")[0]
+        kept.sql(f"UPDATE task_changes SET is_shared = {value}")
+        with pytest.raises(RowDamaged, match=task.id):
+            agent.undo(task=task.id)
+        assert not kept.vault.verify().ok
+        kept.sql(f"UPDATE task_changes SET is_shared = {was}")
+    kept.flip("task_changes", "is_shared", bit=3)
+    assert kept.vault.repair().mended == 1
+    with pytest.raises(OthersChanged, match=r"a\.txt"):
+        agent.undo(task=task.id)
+
+
+def test_a_flipped_bit_of_how_many_changes_there_are_is_put_back(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    agent.files.write("a.txt", "before")
+    with agent.task("work") as task:
+        agent.files.write("a.txt", "after")
+    for bit in (0, 1, 2, 20):
+        kept.flip("tasks", "noted", bit=bit)
+        with pytest.raises(RowDamaged, match=task.id):
+            agent.undo(task=task.id)
+        assert not kept.vault.verify().ok
+        assert kept.vault.repair().mended == 1
+        assert kept.vault.verify().ok
+    agent.undo(task=task.id)
+    assert agent.files.read("a.txt") == b"before"
+
+
+@pytest.mark.parametrize("column", ["old_entry", "new_entry", "old_sum", "new_sum", "key"])
+@pytest.mark.parametrize("is_new", [False, True])
+def test_verify_names_each_damaged_row_of_what_tasks_changed(
+    kept: Kept, column: str, *, is_new: bool
+) -> None:
+    agent = kept.vault.namespace("alice")
+    if not is_new:
+        agent.files.write("a.txt", "before")
+    elif column == "old_entry":
+        pytest.skip("nothing was there")
+    with agent.task("work") as task:
+        agent.files.write("a.txt", "after")
+    kept.flip("task_changes", column, bit=1)
+    assert any(task.id in fault.reason for fault in kept.vault.verify().faults)
+
+
+@pytest.mark.parametrize(
+    "column", ["old_entry", "new_entry", "old_sum", "key", "task_id", "new_sum", "is_shared"]
+)
 def test_a_flipped_bit_of_what_a_task_changed_is_put_back(kept: Kept, column: str) -> None:
     agent = kept.vault.namespace("alice")
     agent.files.write("a.txt", "before")

@@ -144,7 +144,7 @@ def test_a_copy_brings_everything_back(place: Place, damage: Callable[[Path], No
 
 
 def test_packs_in_the_catalog_of_a_copy_serve_as_well(place: Place) -> None:
-    late = noise(9000, 999)
+    late = noise(20_000, 999)  # More than lies in a row.
     with open_vault(place.root) as hf:
         hf.namespace("later").files.write("late", late)
     with holdfast.open(place.copy / "vault", limits=Limits(inline_bytes=1 << 30)) as hf:

@@ -468,8 +468,12 @@ def test_a_disk_that_stays_full_is_told_and_put_right_when_there_is_room(
             with suppress(StorageFull, Unavailable):
                 scenario.act(it.work)
             if picture(it.tree) not in (old, new):
+                # Who only looks can, and is told.
+                told = it.work.status().recovered
+                assert told is not None, trouble
+                assert "An interrupted restore is not taken back yet" in told, trouble
                 with pytest.raises((StorageFull, Unavailable)):
-                    it.work.status()
+                    it.work.snapshot()
         if not trouble.blown:
             break
         check_recovered(place, old, new, trouble)

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -360,3 +361,187 @@ def test_ctrl_c_says_that_the_directory_is_half_way(place: Place, command: list[
         f"holdfast: interrupted: {place.project} is half-way; "
         "the next holdfast command puts it right"
     )
+
+
+# What the timeline does meanwhile
+
+
+def goes_on_by_api(place: Place, act: Callable[[holdfast.Namespace], object]) -> None:
+    """Does something in the namespace, before anybody looks at the directory."""
+    with holdfast.open(place.vault) as vault:
+        act(vault.namespace("project"))
+
+
+def write_by_api(namespace: holdfast.Namespace) -> None:
+    namespace.files.write("by-api.txt", "A")
+    namespace.files.write("00.txt", "by api")
+
+
+def write_and_keep(namespace: holdfast.Namespace) -> None:
+    write_by_api(namespace)
+    namespace.snapshot("by api")
+
+
+ACTS: dict[str, tuple[Callable[[holdfast.Namespace], object], dict[str, str]]] = {
+    "snapshot": (lambda namespace: namespace.snapshot("by api"), {}),
+    "write": (write_by_api, {"by-api.txt": "A", "00.txt": "by api"}),
+    "write and snapshot": (write_and_keep, {"by-api.txt": "A", "00.txt": "by api"}),
+    "task": (lambda namespace: namespace.task("t").__enter__(), {}),
+}
+
+
+@pytest.mark.parametrize("name", ACTS)
+@pytest.mark.parametrize("deaths", [0, 2])
+def test_what_a_restore_left_is_taken_back_wherever_the_timeline_has_gone(
+    worked_on: Place, name: str, deaths: int
+) -> None:
+    place, (act, written) = worked_on, ACTS[name]
+    place.ok("snapshot", "-m", "new")
+    place.is_interrupted("restore", "first snapshot", how=signal.SIGKILL)
+    half = place.deep()
+    assert 2 < len(half) < COUNT
+    (place.project / "new.txt").write_text("my new work\n")
+    goes_on_by_api(place, act)
+    for _ in range(deaths):
+        place.is_interrupted("status", how=signal.SIGKILL)
+    told = place("status").stderr
+    assert told.count("An interrupted restore was taken back.") == 1, told
+    assert "What was changed since stays: new.txt." in told
+    whole = {"same.txt": "alike\n", "left.txt": "alike\n", "new.txt": "my new work\n"} | written
+    assert place.deep() == whole
+    place.ok("snapshot", "-m", "after")
+    with holdfast.open(place.vault) as vault:
+        files = vault.namespace("project").files
+        assert {each.path for each in files.list("")} == {*whole}
+    found = re.search(r"What it had left is in (snap-\w+)", told)
+    assert found is not None
+    place.ok("restore", found[1], "--to", str(place.project.parent / "half"))
+    kept = place.deep(place.project.parent / "half")
+    assert kept.items() >= {"new.txt": "my new work\n"}.items()
+    assert deaths or kept == half | {"new.txt": "my new work\n"}
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_what_is_done_while_a_recovery_is_interrupted_does_not_make_a_mixture_of_what_there_is(
+    worked_on: Place, name: str
+) -> None:
+    place, (act, written) = worked_on, ACTS[name]
+    place.ok("snapshot", "-m", "new")
+    place.is_interrupted("restore", "first snapshot", how=signal.SIGKILL)
+    place.is_interrupted("status", how=signal.SIGKILL)
+    goes_on_by_api(place, act)
+    place.is_interrupted("status", how=signal.SIGKILL)
+    told = place("status").stderr
+    assert told.count("An interrupted restore was taken back.") == 1, told
+    assert place.deep() == {"same.txt": "alike\n", "left.txt": "alike\n"} | written
+
+
+@pytest.mark.parametrize("is_gone", [False, True])
+def test_a_restore_through_the_namespace_after_an_interrupted_one_leads_the_directory_too(
+    worked_on: Place, *, is_gone: bool
+) -> None:
+    place = worked_on
+    place.ok("snapshot", "-m", "new")
+    place.is_interrupted("restore", "first snapshot", how=signal.SIGKILL)
+
+    def goes_back(namespace: holdfast.Namespace) -> None:
+        first, new = (find(namespace, label) for label in ("first snapshot", "new"))
+        namespace.restore(first)
+        if is_gone:
+            namespace.delete_snapshot(new)
+
+    goes_on_by_api(place, goes_back)
+    told = place("status").stderr
+    assert told.count("An interrupted restore was taken back.") == 1, told
+    assert place.deep() == place.good
+
+
+def find(namespace: holdfast.Namespace, label: str) -> holdfast.SnapshotInfo:
+    return next(each for each in namespace.timeline() if each.label == label)
+
+
+def test_of_a_file_that_both_wrote_since_the_directorys_stays_and_the_other_is_named(
+    worked_on: Place,
+) -> None:
+    place = worked_on
+    place.is_interrupted("undo", how=signal.SIGKILL)
+    (place.project / "same.txt").write_text("edited since\n")
+    (place.project / "left.txt").unlink()
+
+    def write(namespace: holdfast.Namespace) -> None:
+        namespace.files.write("same.txt", "by api")
+        namespace.files.write("left.txt", "by api")
+
+    goes_on_by_api(place, write)
+    told = place("status").stderr
+    assert place.deep() == {"same.txt": "edited since\n", "left.txt": "by api"}
+    found = re.search(r"What was written to the namespace's same.txt is in (snap-\w+)", told)
+    assert found is not None, told
+    place.ok("restore", found[1], "--to", str(place.project.parent / "theirs"))
+    assert place.deep(place.project.parent / "theirs")["same.txt"] == "by api"
+
+
+def test_what_no_snapshot_holds_stays_where_the_namespace_has_something_since(
+    worked_on: Place,
+) -> None:
+    place = worked_on
+    (place.project / ".holdfastignore").write_text("ignored.txt\n")
+    (place.project / "ignored.txt").write_text("mine alone")
+    place.ok("snapshot", "-m", "new")
+    place.is_interrupted("restore", "first snapshot", how=signal.SIGKILL)
+    goes_on_by_api(place, lambda namespace: namespace.files.write("ignored.txt", "by api"))
+    told = place("status").stderr
+    assert (place.project / "ignored.txt").read_text() == "mine alone"
+    found = re.search(r"written to the namespace's ignored.txt is in (snap-\w+)", told)
+    assert found is not None, told
+    place.ok("restore", found[1], "--to", str(place.project.parent / "theirs"))
+    assert place.deep(place.project.parent / "theirs")["ignored.txt"] == "by api"
+
+
+def test_work_in_a_directory_that_was_captured_since_is_not_what_a_restore_left(
+    worked_on: Place,
+) -> None:
+    place = worked_on
+    place.is_interrupted("undo", how=signal.SIGKILL)
+    (journal,) = place.vault.glob("workspaces/*/journal")
+    before = journal.read_bytes()
+    place.ok("status")
+    (place.project / "00.txt").write_text("worked on")
+    place.ok("snapshot")
+    (place.project / "01.txt").write_text("and on")
+    journal.write_bytes(before)
+    goes_on_by_api(place, lambda namespace: namespace.snapshot("by api"))
+    assert "An interrupted" not in place("status").stderr
+    assert place.files().items() >= {"00.txt": "worked on", "01.txt": "and on"}.items()
+
+
+# The directory itself is gone, or let go of
+
+
+@pytest.mark.parametrize("is_interrupted", [False, True])
+def test_undo_of_a_removed_directory_leads_to_the_newest_state_crash_or_not(
+    place: Place, *, is_interrupted: bool
+) -> None:
+    (place.project / "newest.txt").write_text("newest")
+    place.ok("snapshot", "-m", "new")
+    if is_interrupted:
+        place.is_interrupted("restore", "first snapshot", how=signal.SIGKILL)
+    shutil.rmtree(place.project)
+    place.ok("undo")
+    assert place.files() == {"newest.txt": "newest"}
+
+
+def test_detach_puts_a_restore_right_first_and_says_so(place: Place) -> None:
+    place.is_interrupted("undo", how=signal.SIGKILL)
+    told = place("detach").stderr
+    assert told.count("An interrupted restore was taken back.") == 1, told
+    assert place.files() == {}
+
+
+def test_init_leaves_what_a_restore_left_to_the_next_command(place: Place) -> None:
+    place.is_interrupted("undo", how=signal.SIGKILL)
+    half = place.files()
+    assert "An interrupted" not in place("init").stderr
+    assert place.files() == half
+    assert "An interrupted restore was taken back." in place("status").stderr
+    assert place.files() == {}

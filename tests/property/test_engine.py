@@ -63,6 +63,8 @@ CONTENTS = {
     "one": b"one",
     "two": b"two",
     "a chunk": b"0123456789" * 30,
+    "as much as a row holds": b"0123456789abcdef" * 1024,
+    "more than that": b"0123456789abcdef" * 1024 + b"0",
     "many chunks": bytes(range(256)) * 300,
 }
 TARGETS = [b"a", b"../../etc/passwd", b"\xff"]
@@ -396,6 +398,12 @@ class World:
         back = None if newest is None else self.back_from(newest.state)
         return {newest.id if newest else None, self.position, back and back.id, *self.redo}
 
+    def is_changed(self) -> bool:
+        """Whether something differs from the newest snapshot; not, if it was taken back by hand."""
+        newest = max(self.rows.values(), key=lambda row: row.snapshot.number, default=None)
+        last = State() if newest is None else newest.state
+        return last.key() != self.state.key()
+
     def previous(self, row: Row) -> Row | None:
         """The snapshot before; where it was forgotten, the newest one with a smaller number."""
         if row.snapshot.parent is None or row.snapshot.parent in self.rows:
@@ -420,7 +428,9 @@ class World:
             snapshot = row.snapshot
             if snapshot.kind is Kind.MERGE and snapshot.detail["merged"] == other:
                 return row
-            is_whole = snapshot.kind is Kind.RESTORE and not snapshot.detail
+            is_whole = snapshot.kind is Kind.REDO or (
+                snapshot.kind is Kind.RESTORE and not snapshot.detail
+            )
             target = self.rows.get(snapshot.target or "") if is_whole else None
             row = target or self.previous(row)
         return None
@@ -752,7 +762,7 @@ class VaultMachine(RuleBasedStateMachine):
     )
     def snapshot(self, which: int, pin: bool, days: int | None) -> None:
         namespace, world = self.at(which)
-        is_dirty = namespace.is_dirty()
+        is_dirty = world.is_changed()
         expires_in = None if days is None else timedelta(days=days)
         taken = namespace.snapshot("label", pin=pin, expires_in=expires_in)
         kept, mark = self.absorb(namespace.name, Kind.SNAPSHOT, world.state)
@@ -793,7 +803,7 @@ class VaultMachine(RuleBasedStateMachine):
             with pytest.raises(self.refusal(row)):
                 namespace.restore(row.id, planes=wanted, paths=names)
             return
-        before, is_dirty = world.state, namespace.is_dirty()
+        before, is_dirty = world.state, world.is_changed()
         if selected is not None:
             if not any(path in tree for path in selected for tree in (before.tree, row.state.tree)):
                 with pytest.raises(NameNotFound):
@@ -804,9 +814,10 @@ class VaultMachine(RuleBasedStateMachine):
             after = restored(
                 before, row.state, [plane.value for plane in Plane] if planes is None else planes
             )
+        was_written = namespace.is_dirty()
         rehearsed = namespace.restore(row.id, planes=wanted, paths=names, dry_run=True)
         assert (rehearsed.dry_run, rehearsed.snapshot, rehearsed.safety_id) == (True, None, None)
-        assert namespace.is_dirty() == is_dirty
+        assert namespace.is_dirty() == was_written
         answer = namespace.restore(row.id, planes=wanted, paths=names)
         kept, mark = self.absorb(namespace.name, Kind.RESTORE, after, target=row.id)
         self.check_answer(answer, before, after, dirty=is_dirty)
@@ -815,14 +826,21 @@ class VaultMachine(RuleBasedStateMachine):
         assert answer.safety_id == (kept.id if kept else None)
         world.position, world.redo = mark.id, []
 
-    @rule(which=some, ways=st.lists(st.sampled_from(["undo", "undo", "redo"]), max_size=4))
-    def go_back_and_forth(self, which: int, ways: list[str]) -> None:
-        for way in ways:
+    @rule(
+        which=some,
+        ways=st.lists(
+            st.tuples(st.sampled_from(["undo", "undo", "redo"]), st.lists(edits, max_size=2)),
+            max_size=6,
+        ),
+    )
+    def go_back_and_forth(self, which: int, ways: list[tuple[str, list[Edit]]]) -> None:
+        for way, edits in ways:
             getattr(self, way)(which)
+            self.edit(which, edits)
 
     def undo(self, which: int) -> None:
         namespace, world = self.at(which)
-        before, is_dirty = world.state, namespace.is_dirty()
+        before, is_dirty = world.state, world.is_changed()
         target = self.undo_target(world)
         if target is None:
             with pytest.raises(HoldfastError) as refused:
@@ -843,7 +861,7 @@ class VaultMachine(RuleBasedStateMachine):
 
     def redo(self, which: int) -> None:
         namespace, world = self.at(which)
-        before, is_dirty = world.state, namespace.is_dirty() if world.rows else False
+        before, is_dirty = world.state, world.is_changed()
         if not world.redo or world.redo[-1] not in world.rows:
             with pytest.raises(HoldfastError) as refused:
                 namespace.redo()
@@ -851,9 +869,19 @@ class VaultMachine(RuleBasedStateMachine):
             return
         target = world.rows[world.redo[-1]]
         answer = namespace.redo()
-        self.absorb(namespace.name, Kind.REDO, target.state, target=target.id)
+        was_at = world.position
+        kept, mark = self.absorb(namespace.name, Kind.REDO, target.state, target=target.id)
         self.check_answer(answer, before, target.state, dirty=is_dirty)
-        world.position, world.redo = target.id, world.redo[:-1]
+        follows = kept is None and target.snapshot.parent == was_at
+        world.position, world.redo = target.id if follows else mark.id, world.redo[:-1]
+        stood_on = world.rows.get(was_at or "")
+        is_there = kept is not None or stood_on is None or stood_on.deleted_at is None
+        if before.key() != target.state.key() and is_there:
+            # Whatever was there, captured or not, is where an undo would lead now: unless it was
+            # deleted by name, as no undo leads to what was.
+            back = self.undo_target(world)
+            assert back is not None
+            assert back.state.key() == before.key()
 
     @rule(which=some, chosen=some)
     def undo_operation(self, which: int, chosen: int) -> None:
@@ -861,7 +889,7 @@ class VaultMachine(RuleBasedStateMachine):
         row = self.pick(world, chosen)
         if row is None:
             return
-        before, is_dirty = world.state, namespace.is_dirty()
+        before, is_dirty = world.state, world.is_changed()
         parent = world.rows.get(row.snapshot.parent or "")
         if not self.is_usable(world, row):
             with pytest.raises(self.refusal(row)):
@@ -900,7 +928,7 @@ class VaultMachine(RuleBasedStateMachine):
             with pytest.raises(self.refusal(row)):
                 namespace.fork(name, at=row.id)
             return
-        is_dirty = namespace.is_dirty()
+        is_dirty = world.is_changed()
         fork = namespace.fork(name, at=None if row is None else row.id)
         if row is None:
             fresh = [s for s in namespace.timeline() if s.number > world.newest]

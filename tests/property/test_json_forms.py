@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from holdfast.jsonweight import Scale
+from holdfast.engine.core.decoding import Scale
 from holdfast.server import bodies
 from holdfast.server.counting import MOST_DIGITS, MOST_INSIDE, MOST_VALUES, Counter
 

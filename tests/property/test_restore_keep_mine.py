@@ -78,8 +78,10 @@ class World:
                 if not own:
                     continue
                 old, new = own[0][0], own[-1][1]
-                is_shared = any(one[1] != other[0] for one, other in pairwise(own))
-                found = [c[1] for w in within for c in _own(changes, w)[:1]]
+                is_shared = _is_shared([(task, *each) for each in own])
+                # One within that shared it with others is not taken back.
+                inner = [_own(changes, w) for w in within]
+                found = [each[0][1] for each in inner if each and not _is_shared(each)]
                 new = now[key] if now[key] in found else new
                 if key[0] == "files" and old is new is now[key] is None:
                     continue
@@ -93,10 +95,16 @@ class World:
         return now, left
 
 
-def _own(
-    changes: list[tuple[int, str | None, str | None]], who: int
-) -> list[tuple[int, str | None, str | None]]:
+Change = tuple[int, str | None, str | None]
+
+
+def _own(changes: list[Change], who: int) -> list[Change]:
     return [change for change in changes if change[0] == who]
+
+
+def _is_shared(own: list[Change]) -> bool:
+    """Says whether others changed it between these changes."""
+    return any(one[2] != other[1] for one, other in pairwise(own))
 
 
 def play(
@@ -149,20 +157,29 @@ def test_what_tasks_did_goes_back_and_what_others_did_stays(
     wanted, left = world.restored(tasks)
     before_it = world.shown()
     assert before_it == {key: world.now.get(key) for key in KEYS}
-    try:
-        seen = agent.restore(target, keep="mine", dry_run=True)
-        assert world.shown() == before_it
-        done = agent.restore(target, keep="mine")
-    except NothingToUndo:
-        assert wanted == before_it
-        assert not left
+    seen = restore(agent, target, dry_run=True)
+    assert world.shown() == before_it
+    done = restore(agent, target)
+    if isinstance(done, NothingToUndo):
+        assert wanted == before_it == world.shown()
+        assert all(_told(key) in str(done) for key in left)
         return
+    assert done.root != done.old_root, "a restore of nothing is none"
     assert world.shown() == wanted
     assert {*done.left} == {*seen.left} == {_told(key) for key in left}
     assert done.verified
-    if done.changes:
-        agent.undo()
-        assert world.shown() == before_it
+    with pytest.raises(NothingToUndo):
+        agent.restore(target, keep="mine")
+    agent.undo()
+    assert world.shown() == before_it
+
+
+def restore(agent: Any, target: Any, **more: Any) -> Any:
+    """Returns what was restored, or would be, or that there is nothing."""
+    try:
+        return agent.restore(target, keep="mine", **more)
+    except NothingToUndo as exc:
+        return exc
 
 
 def _told(key: Key) -> str:

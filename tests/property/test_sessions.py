@@ -348,8 +348,9 @@ class SessionsMachine(RuleBasedStateMachine):
     def fork_namespace(self, number: int) -> None:
         origin = self.worlds[number % len(self.worlds)]
         world = World(origin.real.fork(f"fork {next(self.names)}"))
-        newest = origin.real.timeline(limit=1)[0]
-        if newest.kind is Kind.SAFETY:
+        # None where all that was ever there is gone again: nothing has to be kept of that.
+        newest = next(iter(origin.real.timeline(limit=1)), None)
+        if newest is not None and newest.kind is Kind.SAFETY:
             origin.held[newest.id] = origin.plane()
         world.held[world.real.timeline()[0].id] = origin.plane()
         for name, moment in origin.plane().items():

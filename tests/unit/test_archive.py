@@ -4,6 +4,7 @@ import io
 import os
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -278,14 +279,66 @@ def test_an_export_that_is_interrupted_leaves_nothing(
     assert list(place.iterdir()) == []
 
 
-def test_a_link_at_the_target_is_replaced_not_written_through(
+def test_a_link_at_the_target_stays_and_what_it_leads_to_is_replaced_whole(
     agent: holdfast.Namespace, tmp_path: Path
 ) -> None:
-    (tmp_path / "precious").write_text("keep me")
-    (tmp_path / "a.tar").symlink_to(tmp_path / "precious")
+    (tmp_path / "there").mkdir()
+    old = tmp_path / "there" / "old.tar"
+    old.write_text("the old one")
+    (tmp_path / "a.tar").symlink_to("there/old.tar")
+
+    def fail(*_: object) -> None:
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        agent.export(tmp_path / "a.tar", progress=fail)
+    assert old.read_text() == "the old one"
     agent.export(tmp_path / "a.tar")
-    assert (tmp_path / "precious").read_text() == "keep me"
-    assert not (tmp_path / "a.tar").is_symlink()
+    assert (tmp_path / "a.tar").is_symlink()
+    assert tarfile.is_tarfile(old)
+    assert os.listdir(tmp_path / "there") == ["old.tar"]
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        os.mkfifo,
+        make_socket,
+        lambda path: path.symlink_to("/dev/null"),
+        lambda p: p.symlink_to("no"),
+    ],
+    ids=["a pipe", "a socket", "a link to a device", "a link to nothing"],
+)
+def test_what_is_no_regular_file_is_never_replaced(
+    agent: holdfast.Namespace, tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
+    target = place / "a.tar"
+    make(target)
+    before = target.lstat()
+    for write in (agent.export, agent.export_files):
+        with pytest.raises(InvalidValue) as raised:
+            write(target)
+        assert "export -" in raised.value.hint
+    assert os.path.samestat(target.lstat(), before)
+    assert os.listdir(place) == ["a.tar"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root makes devices")
+def test_a_device_is_never_replaced(agent: holdfast.Namespace, tmp_path: Path) -> None:
+    try:
+        os.mknod(tmp_path / "full", stat.S_IFCHR | 0o666, os.makedev(1, 7))
+    except PermissionError:
+        pytest.skip("no devices can be made here")
+    with pytest.raises(InvalidValue):
+        agent.export(tmp_path / "full")
+    assert stat.S_ISCHR((tmp_path / "full").stat().st_mode)
 
 
 @pytest.mark.parametrize(

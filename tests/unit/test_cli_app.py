@@ -598,6 +598,32 @@ def test_a_process_that_stays_gets_its_vaults_back_after_each_command(shell: She
     assert shell.vaults.releases == 3
 
 
+def test_what_may_be_said_to_a_command_is_put_together_once(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = shell("undo", "--help")
+
+    def again(*_: object, **__: object) -> None:
+        pytest.fail("it is put together again for each command")
+
+    monkeypatch.setattr(argparse.ArgumentParser, "__init__", again)
+    assert shell("undo", "--help") == first
+    assert shell("undo", "--nonsense").code == shell("undo", "a", "b", "c").code == 2
+
+
+def test_each_command_is_explained_to_its_own_console() -> None:
+    told = list[str]()
+    for width in (60, 90, 60):
+        out = io.StringIO()
+        console = Console(
+            out=out, err=io.StringIO(), is_terminal=False, cwd="/", environ={}, width=width
+        )
+        Parser("restore", console, load("restore")).print_help()
+        told.append(out.getvalue())
+    assert told[0] == told[2] != told[1]
+    assert told[0].count("\n") > told[1].count("\n")
+
+
 # Help and documentation
 
 

@@ -320,6 +320,23 @@ def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
         install(tmp_path / "settings.json", GEMINI)
 
 
+@pytest.mark.parametrize("agent", [CLAUDE_CODE, GEMINI, CURSOR], ids=lambda agent: agent.name)
+def test_a_directory_in_the_place_of_settings_is_refused_by_its_name(
+    agent: Agent, tmp_path: Path
+) -> None:
+    path = tmp_path / "settings.json"
+    path.mkdir()
+    for act in (
+        lambda: install(path, agent),
+        lambda: settings.change(str(path), settings.without_ours(agent), within=None),
+        lambda: settings.events_of(str(path), agent),
+    ):
+        with pytest.raises(Refused, match=r"settings\.json is no file") as refused:
+            act()
+        assert (refused.value.code, refused.value.exit_code) == ("settings_refused", 4)
+    assert os.listdir(tmp_path) == ["settings.json"]
+
+
 def test_what_somebody_else_writes_meanwhile_stays(tmp_path: Path) -> None:
     path = tmp_path / "settings.json"
     path.write_text("{}")

@@ -3,9 +3,11 @@
 import io
 import time
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
+import holdfast
 from holdfast import Change, Plane, SnapshotInfo
 from holdfast.cli import bar
 from holdfast.cli.exits import Refused
@@ -111,6 +113,24 @@ def test_a_day_means_its_end_and_a_label_that_several_have_means_none() -> None:
         id_of(namespace, "even", now=NOW)  # pyright: ignore[reportArgumentType]
     with pytest.raises(Refused, match="as old as"):
         id_of(namespace, "@{2 weeks ago}", now=NOW)  # pyright: ignore[reportArgumentType]
+
+
+def test_a_label_goes_before_the_beginning_of_an_id_and_a_whole_id_before_a_label(
+    tmp_path: Path,
+) -> None:
+    with holdfast.open(tmp_path / "vault") as vault:
+        namespace = vault.namespace("a")
+        first = namespace.snapshot("one")
+        letters = first.id.removeprefix("snap-")
+        begin = letters[:5]
+        assert id_of(namespace, begin, now=NOW) == first.id
+        called = namespace.snapshot(begin)
+        namespace.snapshot(letters)
+        assert id_of(namespace, begin, now=NOW) == called.id
+        assert id_of(namespace, letters, now=NOW) == first.id
+        begun = f"snap-{begin}"
+        assert namespace.get_snapshot(id_of(namespace, begun, now=NOW)).id == first.id
+        assert id_of(namespace, first.id, now=NOW) == first.id
 
 
 def test_a_graph_has_a_row_for_each_however_many_columns_there_are() -> None:

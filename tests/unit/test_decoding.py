@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdfast
-from holdfast import Limits, jsonweight
+from holdfast import Limits
+from holdfast.engine.core import decoding
+from holdfast.engine.core.decoding import Scale
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.state import is_same
 from holdfast.errors import TooLarge
-from holdfast.jsonweight import Scale
 
 pytestmark = pytest.mark.in_memory
 
@@ -55,7 +56,7 @@ def test_an_archive_that_holds_too_many_values_at_one_place_is_refused_and_leave
 
 
 def test_numbers_that_are_slow_to_convert_count_for_what_they_cost(tmp_path: Path) -> None:
-    slow = [2.5e-320] * (2 * MOST // jsonweight.HARDER + 9_999)
+    slow = [2.5e-320] * (2 * MOST // decoding.HARDER + 9_999)
     with holdfast.open(tmp_path / "one") as vault:
         fill(vault.namespace("a"), many="state", value=slow)
         vault.namespace("a").export(tmp_path / "a.tar")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import syncing
+from holdfast import ownfiles
 from holdfast.durable import log as logging_module
 from holdfast.durable.log import STEP, Log
 from holdfast.durable.logformat import LogName, encode_header, encode_record, read_records
@@ -242,7 +242,7 @@ def test_whoever_dies_while_a_log_is_exchanged_leaves_the_old_or_the_new(
 ) -> None:
     for fuse in fuses():
         path, _ = written(tmp_path)
-        for module in (logging_module, syncing):
+        for module in (logging_module, ownfiles):
             monkeypatch.setattr(module, "os", FusedOs(fuse))
         with fuse:
             log = Log.begin(path, LogName("log-b", "store"), b"new", reserves=True)

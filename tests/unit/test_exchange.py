@@ -733,6 +733,18 @@ def test_changes_come_in_pages(
     assert exchange.changes(done.snapshot.id, again.id).edits == [(b"f001", None)]
 
 
+def test_what_was_taken_back_by_hand_is_as_dirty_as_the_namespace_says(
+    vault: holdfast.Holdfast, exchange: Exchange
+) -> None:
+    agent = vault.namespace("agent")
+    agent.files.write("a", "1")
+    agent.snapshot()
+    assert not exchange.standing().is_dirty
+    agent.files.write("b", "1")
+    agent.files.delete("b")
+    assert exchange.standing().is_dirty is agent.is_dirty() is agent.status().dirty is True
+
+
 def test_where_a_namespace_stands_counts_what_is_pending(
     vault: holdfast.Holdfast, exchange: Exchange
 ) -> None:

@@ -199,6 +199,50 @@ def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(tmp_path: Path) -> N
         install(CLAUDE, str(tmp_path), COMMAND)
 
 
+def test_what_cannot_be_read_is_refused_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / CLAUDE.path).mkdir()
+    (tmp_path / ".cursor").touch()
+    for agent in (CLAUDE, AGENTS["cursor"]):
+        for change in (
+            lambda a: install(a, str(tmp_path), COMMAND),
+            lambda a: uninstall(a, str(tmp_path)),
+        ):
+            with pytest.raises(InvalidSettings, match=os.path.basename(agent.path)):
+                change(agent)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"command": "npx", "args": ["-y", "holdfast-of-somebody-else"]},
+        {"command": "/opt/their/holdfast", "args": ["serve"]},
+        {"url": "https://undo.example/mcp"},
+        {"command": ["mcp"], "args": "holdfast mcp"},
+        "holdfast mcp",
+    ],
+)
+def test_an_entry_of_somebody_else_with_our_name_stays(entry: object, tmp_path: Path) -> None:
+    path = tmp_path / CLAUDE.path
+    text = json.dumps({"mcpServers": {"holdfast": entry}})
+    path.write_text(text)
+    with pytest.raises(InvalidSettings, match="rename"):
+        install(CLAUDE, str(tmp_path), COMMAND)
+    assert uninstall(CLAUDE, str(tmp_path)) == (str(path), False)
+    assert path.read_text() == text
+
+
+@pytest.mark.parametrize(
+    "program", [["/old/bin/holdfast"], ["/usr/bin/python3", "-P", "-m", "holdfast.cli.main"]]
+)
+def test_an_entry_of_ours_is_known_by_what_it_starts(program: list[str], tmp_path: Path) -> None:
+    path = tmp_path / CLAUDE.path
+    ours = {"command": program[0], "args": [*program[1:], "mcp", "-C", "/old"], "timeout": 9}
+    path.write_text(json.dumps({"mcpServers": {"holdfast": ours}}))
+    assert install(CLAUDE, str(tmp_path), COMMAND) == (str(path), True)
+    assert json.loads(path.read_text())["mcpServers"]["holdfast"]["args"][-1] == "/x"
+    assert uninstall(CLAUDE, str(tmp_path)) == (str(path), True)
+
+
 def test_what_somebody_else_writes_meanwhile_is_not_lost(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

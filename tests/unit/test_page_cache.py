@@ -4,6 +4,7 @@ import logging
 import os
 import random
 import stat
+import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 from obstore.store import MemoryStore
 
 from holdfast.blobs import cached
+from holdfast.blobs.beside import AT_ONCE
 from holdfast.blobs.bucket import BucketBlobStore
 from holdfast.blobs.buckets import Bucket
 from holdfast.blobs.cached import PAGE_BYTES, CachedBlobStore
@@ -84,7 +86,7 @@ def test_who_asks_for_one_page_after_the_other_has_the_next_ones_fetched(
     assert bucket.asked == {"read": 1}, "who asks for one page gets one"
     for start in range(0, len(DATA) - 100, 70_000):
         assert blobs.get("pack-aa", start=start, length=100) == DATA[start : start + 100]
-    blobs._pool.shutdown()
+    blobs._beside.wait()
     assert bucket.asked == {"read": 4}
     assert len(pages(tmp_path)) == 4
 
@@ -218,10 +220,59 @@ def test_many_at_once_fetch_a_page_once(bucket: Counted, tmp_path: Path) -> None
 class Synthetic(Counted):
     """A bucket of any number of blobs, made as they are asked for."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self._lock, self.answered = threading.Lock(), threading.Semaphore(0)
+
     def read(self, name: str, /, *, start: int, length: int) -> tuple[bytes, int]:  # noqa: ARG002 - the same everywhere
-        self.asked["read"] += 1
-        self.bytes += length
+        with self._lock:
+            self.asked["read"] += 1
+            self.bytes += length
+        self.answered.release()
         return name.encode().ljust(length, b"-"), 1 << 30
+
+
+class Gathering(Synthetic):
+    """A bucket that answers nobody before so many ask at the same time."""
+
+    def __init__(self, many: int) -> None:
+        super().__init__()
+        self._all = threading.Barrier(many)
+
+    def read(self, name: str, /, *, start: int, length: int) -> tuple[bytes, int]:
+        self._all.wait(timeout=60)
+        return super().read(name, start=start, length=length)
+
+
+def test_pages_that_will_be_asked_for_are_fetched_at_the_same_time(tmp_path: Path) -> None:
+    bucket = Gathering(AT_ONCE)
+    blobs = opened(bucket, tmp_path)
+    wanted = [("pack-aa", number * 3 * PAGE_BYTES + 7, 100) for number in range(AT_ONCE)]
+    blobs.expect([each for each in wanted for _ in range(3)])
+    for name, start, length in wanted:
+        assert len(blobs.get(name, start=start, length=length)) == length
+    assert bucket.asked == {"read": AT_ONCE}
+
+
+def test_what_will_be_asked_for_is_fetched_while_somebody_reads(tmp_path: Path) -> None:
+    bucket = Synthetic()
+    blobs = opened(bucket, tmp_path)
+    wanted = [("pack-aa", number * PAGE_BYTES, 10) for number in range(3 * AT_ONCE)]
+    blobs.expect(wanted)
+    for _ in range(AT_ONCE):
+        assert bucket.answered.acquire(timeout=60)
+    assert not bucket.answered.acquire(timeout=0.05), "nobody has asked for any of them"
+    for name, start, length in wanted:
+        blobs.get(name, start=start, length=length)
+    assert bucket.asked == {"read": 3 * AT_ONCE}
+
+
+def test_no_more_comes_ahead_than_a_small_cache_holds(tmp_path: Path) -> None:
+    bucket = Synthetic()
+    blobs = opened(bucket, tmp_path, max_bytes=16 * PAGE_BYTES)
+    blobs.expect(("pack-aa", number * PAGE_BYTES, 10) for number in range(40))
+    blobs._beside.wait()
+    assert bucket.asked == {"read": 4}
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -289,3 +340,21 @@ def test_a_cache_that_does_harm_is_passed_by(tmp_path: Path) -> None:
         blobs.get("pack-aa", start=start, length=1000)
     # With a page for each of the thousand reads it would be a thousand MiB.
     assert bucket.bytes < 300 * PAGE_BYTES
+
+
+def test_who_only_reads_has_one_client() -> None:
+    made, store = list[MemoryStore](), MemoryStore()
+
+    def patient() -> MemoryStore:
+        made.append(store)
+        return store
+
+    blobs = BucketBlobStore(Bucket(store, patient=patient))
+    assert blobs.find_mark() is None
+    with pytest.raises(PackMissing):
+        blobs.get("pack-aa", start=0, length=10)
+    assert made == []
+    blobs.put("pack-aa", DATA)
+    blobs.put("pack-ba", DATA)
+    assert blobs.get("pack-aa", start=0, length=10) == DATA[:10]
+    assert len(made) == 1

@@ -64,7 +64,8 @@ def test_a_prompt_is_what_changed_between_its_two_snapshots(place: Place) -> Non
     assert not ended.is_open
     place.write(later="by hand")
     assert place.names(ended) == ["a", "b", "first"]
-    place.space.undo(task=ended.task.id)
+    done = place.space.undo(task=ended.task.id)
+    assert done.by_snapshots
     assert place.state() == {"first": "1", "later": "by hand", "mine": "by hand"}
 
 
@@ -220,7 +221,8 @@ def test_what_a_prompt_found_when_it_began_is_of_whoever_was_at_work(place: Plac
     ended = {each.task.id: each for each in place.prompts.list(limit=9)}
     assert place.names(ended[first.task.id]) == ["a"]
     assert place.names(ended[second.task.id]) == ["b"]
-    place.space.undo(task=first.task.id)
+    done = place.space.undo(task=first.task.id)
+    assert not done.by_snapshots  # Not all that lies between its snapshots counted.
     assert place.state() == {"b": "1", "first": "1"}
 
 
@@ -239,6 +241,24 @@ def test_what_both_conversations_changed_is_a_conflict_that_names_it(place: Plac
     assert place.state() == whole
     place.space.undo(task=a.task.id, keep_mine=True)
     assert place.state() == {"both": "2", "first": "1"}
+
+
+def test_what_another_conversation_changed_in_between_is_a_conflict_that_names_it(
+    place: Place,
+) -> None:
+    a = place.prompts.begin(A, "a")
+    place.write(both="1", mine="1")
+    place.prompts.keep(A, reason="before Bash")
+    place.prompts.begin(B, "b")
+    place.write(both="2")
+    place.prompts.end(B)
+    place.write(both="3", mine="2")  # Its own between its own is no conflict.
+    place.prompts.end(A)
+    with pytest.raises(OthersChanged) as refused:
+        place.space.undo(task=a.task.id)
+    assert refused.value.names == ["files:both"]
+    place.space.undo(task=a.task.id, keep_mine=True)
+    assert place.state() == {"both": "3", "first": "1"}
 
 
 def test_the_undo_of_one_prompt_in_another_is_not_taken_back_with_it(place: Place) -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -509,3 +510,22 @@ def test_control_groups_differ_by_what_they_bound(
     assert confinement._bounds_of(f"{session}0::/\n") == confinement._bounds_of("0::/\n")
     old = [confinement._bounds_of(f"4:memory:/{name}\n{session}") for name in ("a", "b")]
     assert old[0] != old[1]
+
+
+def test_who_asks_is_looked_at_with_few_calls() -> None:
+    if not confinement.is_alike(os.getpid()):
+        pytest.skip("this system does not say what a process may do")
+    calls = Counter[str]()
+
+    def note(_: object, kind: str, what: object) -> None:
+        calls[f"{getattr(what, '__module__', '')}.{getattr(what, '__name__', '')}"] += (
+            kind == "c_call"
+        )
+
+    sys.setprofile(note)
+    try:
+        assert confinement.is_alike(os.getpid())
+    finally:
+        sys.setprofile(None)
+    assert calls.total() < 600, "each line is compared with each name"
+    assert calls["io.open"] == 0, "which makes twice the system calls"

@@ -9,7 +9,7 @@ import gzip
 import io
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def answering(status: int, body: object, **headers: str) -> Handler:
     return lambda _: httpx2.Response(status, content=content, headers=headers)
 
 
-class Torn(httpx2.SyncByteStream):
+class Torn(httpx2.SyncByteStream, httpx2.AsyncByteStream):
     """A body that breaks off."""
 
     def __init__(self, *pieces: bytes) -> None:
@@ -54,6 +54,10 @@ class Torn(httpx2.SyncByteStream):
     def __iter__(self) -> Iterator[bytes]:
         yield from self._pieces
         raise httpx2.ReadError("the connection broke")
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for piece in self:
+            yield piece
 
 
 # What a server says of an error.
@@ -230,6 +234,23 @@ def test_a_download_leaves_the_umask_alone_and_keeps_a_file_private(tmp_path: Pa
     assert [oct(each.stat().st_mode & 0o777) for each in (private, plain)] == ["0o600", "0o640"]
 
 
+def test_a_download_replaces_a_file_and_nothing_else(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "nowhere").symlink_to("gone")
+    (tmp_path / "device").symlink_to("/dev/null")
+    for name in ("pipe", "nowhere", "device"):
+        before = (tmp_path / name).lstat()
+        with pytest.raises(errors.InvalidValue, match=name):
+            client_of(answering(200, FILE)).files.download("f", tmp_path / name)
+        assert os.path.samestat((tmp_path / name).lstat(), before)
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "link").symlink_to("file")
+    client_of(answering(200, FILE)).files.download("f", tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    assert (tmp_path / "file").read_bytes() == FILE
+    assert sorted(os.listdir(tmp_path)) == ["device", "file", "link", "nowhere", "pipe"]
+
+
 def test_a_download_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     class Waiting(httpx2.AsyncByteStream):
         is_closed = False
@@ -259,6 +280,64 @@ def test_a_download_that_is_cancelled_leaves_nothing(tmp_path: Path) -> None:
     asyncio.run(run())
     assert body.is_closed
     assert list(tmp_path.iterdir()) == []
+
+
+# Archives, of which there is no rest to ask for.
+
+
+def exported(handler: Handler, target: Any, *, is_async: bool) -> int:
+    """Exports a namespace to a path or an open file, with either client."""
+    if not is_async:
+        return client_of(handler).export(target)
+
+    async def run() -> int:
+        client = holdfast.AsyncClient(KEY, url=URL, namespace="alice", retries=3)
+        http = httpx2.AsyncClient(transport=httpx2.MockTransport(handler))
+        client._begin(AsyncSender(client.sender.line, http=http, sleep=lambda _: asyncio.sleep(0)))
+        async with client:
+            return await client.export(target)
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_export_that_breaks_off_begins_again(tmp_path: Path, is_async: bool) -> None:
+    archive, path = b"another and shorter", tmp_path / "a.tar"
+    behind, within = io.BytesIO(b"before"), io.BytesIO(b"before" + b"-" * 40)
+    for target in (path, behind, within):
+        if isinstance(target, io.BytesIO):
+            target.seek(len(b"before"))
+        handler, seen = halves(httpx2.Response(200, content=archive), FILE[:30])
+        assert exported(handler, target, is_async=is_async) == len(archive)
+        assert "range" not in seen[1].headers
+    assert path.read_bytes() == archive
+    assert behind.getvalue() == b"before" + archive
+    assert within.getvalue().endswith(b"-" * 10), "nothing is cut off that was there"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_export_that_never_ends_leaves_a_file_as_it_was(tmp_path: Path, is_async: bool) -> None:
+    handler: Handler = lambda _: httpx2.Response(200, stream=Torn(FILE))  # noqa: E731 - short
+    opened = io.BytesIO(b"before")
+    opened.seek(0, io.SEEK_END)
+    for target in (tmp_path / "a.tar", opened):
+        with pytest.raises(errors.Unreachable, match="broke after 100 bytes"):
+            exported(handler, target, is_async=is_async)
+    assert list(tmp_path.iterdir()) == []
+    assert opened.getvalue() == b"before"
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_an_export_to_what_cannot_be_taken_back_is_not_repeated(is_async: bool) -> None:
+    kept = io.BytesIO()
+    handler, seen = halves(httpx2.Response(200, content=FILE), FILE[:30])
+    with (
+        gzip.GzipFile(fileobj=kept, mode="wb") as packed,
+        pytest.raises(errors.Unreachable, match="broke after 30 bytes"),
+    ):
+        exported(handler, packed, is_async=is_async)
+    assert len(seen) == 1
+    assert gzip.decompress(kept.getvalue()) == FILE[:30]
 
 
 # What is sent.

@@ -187,6 +187,7 @@ TEXTS = {
     "old_root": "ab" * 32,
     "files_root": "ab" * 32,
     "object_id": "ab" * 32,
+    "erasure_id": "era-" + "a" * 16,
     "type": "connected",
     "timestamp": "2026-01-02T03:04:05Z",
 }

@@ -1,20 +1,23 @@
 """JSON on its way in and out: counted before it is made, and never made for long at a time."""
 
+import asyncio
 import json
+import sys
 import tracemalloc
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast import jsonweight
+from holdfast.engine.core import decoding
 from holdfast.errors import TooLarge
 from holdfast.server import bodies, calling, counting
 from holdfast.server.compat.trove.texts import UNQUOTED_BYTES, Unquoted
-from holdfast.server.problems import Unfit
+from holdfast.server.problems import BodyTooLarge, Unfit
+from holdfast.server.requests import Request
 
 MIB = 1 << 20
 
@@ -292,7 +295,7 @@ def test_any_answer_in_parts_is_the_answer(value: object) -> None:
 def test_a_number_that_is_slow_to_convert_counts_for_a_hundred_values(number: bytes) -> None:
     counter = counting.Counter()
     counter.add(b"[" + b",".join([number] * 100) + b"]")
-    assert counter.weight >= 100 * jsonweight.HARDER
+    assert counter.weight >= 100 * decoding.HARDER
     with pytest.raises(TooLarge):
         counter.add_all(b"," + b",".join([number] * 5_000))
 
@@ -313,7 +316,7 @@ def test_a_number_that_is_slow_to_convert_counts_for_a_hundred_values(number: by
 def test_a_number_that_is_a_float_to_the_last_of_many_digits_counts_for_four(number: bytes) -> None:
     counter = counting.Counter()
     counter.add(b"[1" + b"," + b",".join([number] * 100) + b",1]")
-    assert counter.weight - counter.values >= 100 * jsonweight.HARD
+    assert counter.weight - counter.values >= 100 * decoding.HARD
 
 
 @pytest.mark.parametrize("number", [0.1234567890123456, -1.2345678901234567e-05, 1e-200, 7, 2**53])
@@ -335,13 +338,13 @@ def test_a_number_as_encoders_write_it_counts_once(number: float) -> None:
     ],
 )
 def test_what_takes_longer_than_a_number_counts_for_more(text: bytes, weight: int) -> None:
-    assert jsonweight.weigh(text) == weight
+    assert decoding.weigh(text) == weight
 
 
 def test_a_file_of_any_characters_fits_into_a_body() -> None:
     counter = counting.Counter()
     counter.add_all(b'{"path":"a","content":"' + b"\\n" * (30 * MIB) + b'"}')
-    assert jsonweight.MOST_TEXT < counter.weight < counting.MOST_VALUES
+    assert decoding.MOST_TEXT < counter.weight < counting.MOST_VALUES
 
 
 PARTS = st.sampled_from(
@@ -385,4 +388,45 @@ def test_a_short_text_is_judged_as_a_long_one_is(text: bytes) -> None:
 @given(value=VALUES)
 def test_how_long_an_indented_text_is_at_the_most_is_known_before_it_is_made(value: object) -> None:
     text = msgspec.json.encode(value)
-    assert len(msgspec.json.format(text, indent=2)) <= jsonweight.indented_bytes(text, indent=2)
+    assert len(msgspec.json.format(text, indent=2)) <= decoding.indented_bytes(text, indent=2)
+
+
+# As it comes.
+
+
+def request_of(*pieces: bytes, length: int | None = None) -> Request:
+    """Returns a request with a body in pieces."""
+    coming = [
+        {"type": "http.request", "body": piece, "more_body": at < len(pieces)}
+        for at, piece in enumerate(pieces, 1)
+    ]
+
+    async def receive() -> Any:
+        return coming.pop(0) if coming else {"type": "http.disconnect"}
+
+    headers = [] if length is None else [(b"content-length", b"%d" % length)]
+    scope = {"method": "POST", "path": "/", "headers": headers, "query_string": b""}
+    return Request(scope, receive, cast("Any", None), "req_1")
+
+
+def test_a_body_is_read_as_it_comes_and_no_generator_is_made_for_it() -> None:
+    made = list[object]()
+
+    async def read() -> bytes:
+        sys.set_asyncgen_hooks(firstiter=made.append)
+        return await bodies.read_bytes(request_of(b"a", b"", b"bc"), most=3)
+
+    assert asyncio.run(read()) == b"abc"
+    assert not made
+
+
+@pytest.mark.parametrize("request_", [request_of(b"ab", b"cd"), request_of(b"abcd", length=4)])
+def test_a_body_that_is_longer_than_it_may_be_is_refused(request_: Request) -> None:
+    with pytest.raises(BodyTooLarge):
+        asyncio.run(bodies.read_bytes(request_, most=3))
+
+
+def test_a_body_whose_sender_goes_away_is_refused() -> None:
+    request = request_of()
+    with pytest.raises(Unfit):
+        asyncio.run(bodies.read_bytes(request, most=3))

@@ -234,6 +234,9 @@ CROSS = [
     ("GET", {}, 200),
     ("GET", {"Sec-Fetch-Site": "same-origin"}, 200),
     ("GET", {"Sec-Fetch-Site": "none"}, 200),
+    ("GET", {"Origin": HERE}, 200),
+    ("GET", {"Origin": "http://evil.example"}, 403),
+    ("GET", {"Origin": "null"}, 403),
     ("GET", {"Sec-Fetch-Site": "same-site"}, 403),
     ("GET", {"Sec-Fetch-Site": "cross-site"}, 403),
 ]

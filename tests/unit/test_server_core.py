@@ -16,7 +16,7 @@ import pytest
 
 import holdfast
 from holdfast.engine.tenancy.rates import LONGEST_S, Grant
-from holdfast.errors import InvalidValue
+from holdfast.errors import InvalidValue, Unavailable
 from holdfast.instants import from_text, to_text
 from holdfast.model.keys import Key, Scope
 from holdfast.server.app import Prefixed
@@ -167,10 +167,15 @@ def test_with_a_database_packs_stay_in_the_data_directory(tmp_path):
 
 
 def test_every_instant_has_the_same_width():
-    instants = [datetime(2026, 1, 31, 9, 5, tzinfo=UTC), datetime(2026, 1, 31, 9, 5, 0, 500, UTC)]
+    instants = [
+        datetime(2026, 1, 31, 9, 5, tzinfo=UTC),
+        datetime(2026, 1, 31, 9, 5, 0, 500, UTC),
+        datetime(999, 1, 31, 9, 5, tzinfo=UTC),
+    ]
     assert [to_text(each) for each in instants] == [
         "2026-01-31T09:05:00.000000Z",
         "2026-01-31T09:05:00.000500Z",
+        "0999-01-31T09:05:00.000000Z",
     ]
 
 
@@ -457,6 +462,26 @@ def test_a_job_that_fails_is_told_and_comes_again(caplog):
         asyncio.run(main())
     assert done == [0, 1]
     assert "some job failed" in caplog.text
+
+
+def test_that_the_database_is_away_is_one_line_of_a_job(caplog):
+    stopping, tried = Stopping(), threading.Event()
+    stopping.wait = lambda _seconds: stopping.is_set()
+
+    def job() -> float:
+        stopping.set()
+        tried.set()
+        raise Unavailable("the database does not answer")
+
+    async def main() -> None:
+        async with Loops({"some job": job}, stopping).running():
+            await asyncio.to_thread(tried.wait, 5)
+
+    with caplog.at_level(logging.ERROR, logger="holdfast.work"):
+        asyncio.run(main())
+    (record,) = caplog.records
+    assert "the database does not answer" in record.getMessage()
+    assert not record.exc_info
 
 
 # Credentials

@@ -22,6 +22,7 @@ from holdfast.server.requests import Caller, Request
 from holdfast.server.responses import Response
 from holdfast.server.routing import post
 from holdfast.server.table import Entry, Group, Table
+from holdfast.server.threads import Turns
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -34,8 +35,16 @@ class Replies:
     kept: dict[ReplyPlace, Reply] = field(default_factory=dict[ReplyPlace, Reply])
     error: type[Exception] = Unavailable
     renewed: threading.Event = field(default_factory=threading.Event)
+    asked_in: list[str] = field(default_factory=list[str])
+    """What was asked of what is known, and in which thread."""
+
+    def find_new(self, place: ReplyPlace, fingerprint: bytes) -> Asked | None:
+        self._note("new")
+        mine = Reply(fingerprint=fingerprint, created_at=NOW, leased_until=NOW)
+        return None if place in self.kept else Asked(place, mine)
 
     def look(self, place: ReplyPlace, fingerprint: bytes) -> Asked:
+        self._note("known")
         mine = Reply(fingerprint=fingerprint, created_at=NOW, leased_until=NOW)
         return Asked(place, mine, answer=self.kept.get(place))
 
@@ -55,6 +64,10 @@ class Replies:
 
     def release(self, _asked: Asked) -> None:
         self._ask("release")
+
+    def _note(self, what: str) -> None:
+        is_loop = threading.current_thread() is threading.main_thread()
+        self.asked_in.append(f"{what} {'in the loop' if is_loop else 'in a thread'}")
 
     def _ask(self, name: str) -> None:
         self.away[name] = self.away.get(name, 0) - 1
@@ -80,23 +93,29 @@ async def badly() -> Response:
     raise SnapshotNotFound("snap-x")
 
 
+@post("/quickly", claims=False)
+async def quickly() -> Response:
+    """Does it in no time."""
+    return Response(b"done", status=201)
+
+
 @pytest.fixture(autouse=True)
 def hurries(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("PAUSE_S", "RENEWS_S"):
         monkeypatch.setattr(idempotency, name, 0.001)
 
 
-def ask(replies: Replies, path: str) -> httpx.Response:
+def ask(replies: Replies, path: str, *, turns: int = 0) -> httpx.Response:
     @post("/well")
     async def well() -> Response:
         assert await asyncio.to_thread(replies.renewed.wait, 20)
         return Response(b"done", status=201)
 
-    table = Table([Group([well, badly], max_body_bytes=99)])
+    table = Table([Group([well, badly, quickly], max_body_bytes=99)])
     rates = Rates()
     app = Application(
         table,
-        cast("Any", None),
+        cast("Any", SimpleNamespace(turns=Turns(turns))),
         refusing=Refusing(rates, frozenset()),
         admit=admit_to(replies),
         observer=Observer(rates),
@@ -138,3 +157,18 @@ def test_an_error_is_told_also_if_the_database_is_away_by_then():
     answer = ask(Replies({"release": 1 << 30}), "/badly")
     assert answer.status_code == 404
     assert answer.json()["error"]["code"] == "snapshot_not_found"
+
+
+def test_that_a_request_is_new_is_found_in_the_loop_and_an_answer_is_read_in_a_thread():
+    replies = Replies({})
+    for asked in (["new in the loop"], ["new in the loop", "known in a thread"]):
+        replies.asked_in.clear()
+        assert ask(replies, "/quickly", turns=1).text == "done"
+        assert replies.asked_in == asked
+
+
+def test_what_takes_long_is_claimed_in_a_thread_and_so_is_all_without_a_turn():
+    for path, turns in (("/well", 1), ("/quickly", 0)):
+        replies = Replies({"renew": 1})
+        assert ask(replies, path, turns=turns).text == "done"
+        assert replies.asked_in == ["known in a thread"], path

@@ -11,10 +11,10 @@ from prometheus_client import REGISTRY
 
 from holdfast.catalog.turns import Slots
 from holdfast.errors import Unavailable
+from holdfast.instruments import NAMES, TALLIES
 from holdfast.model.upkeep import Load, Measures
 from holdfast.server.measuring import ASKS_S, Measuring
 from holdfast.server.routes.info import SHARED_METRICS, _forget_dead_workers
-from holdfast.tallies import NAMES, TALLIES
 
 NOW = datetime(2026, 11, 18, tzinfo=UTC)
 

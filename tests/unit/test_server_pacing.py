@@ -12,8 +12,8 @@ from typing import Any, cast
 import pytest
 
 import holdfast
+from holdfast.behalf import REST, rest
 from holdfast.model.keys import Scope
-from holdfast.pacing import REST, rest
 from holdfast.server.callers import Admission
 from holdfast.server.pacing import LATELY_S, LONGEST_S, SHARE, SLICE_S, Pace
 from holdfast.server.requests import Caller

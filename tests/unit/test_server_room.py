@@ -10,7 +10,7 @@ import pytest
 from obstore.exceptions import BaseError
 
 from holdfast.engine.core.limits import GIB, MIB, Limits
-from holdfast.errors import StorageFull, Unavailable
+from holdfast.errors import Damaged, StorageDenied, StorageFull, Unavailable
 from holdfast.server import room as room_
 from holdfast.server.config import Config
 from holdfast.server.failures import answer_to
@@ -330,3 +330,22 @@ def test_memory_has_an_end_however_large_an_upload_may_be(tmp_path: Path, upload
     # One that is as large as it may be fits all the same.
     assert room.memory.take_at_once("a", "k", config.max_text_bytes)
     assert room.disk.take_at_once("a", "k", upload)
+
+
+def test_what_is_away_for_every_request_is_said_once_in_a_while(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr("holdfast.server.failures.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("holdfast.server.failures._told", {})
+    for number in range(50):
+        now[0] = number / 25
+        answer = answer_to(export_request(), Unavailable("the database does not answer"))
+        assert answer.status == 503
+        answer_to(export_request(), StorageDenied("the bucket", reason="it takes nothing"))
+    assert len(caplog.records) == 4
+    assert not any(record.exc_info for record in caplog.records)
+    # What may be a mistake of ours says each time where it was made.
+    for _ in range(2):
+        answer_to(export_request(), Damaged("a row is not what was written"))
+    assert len([record for record in caplog.records if record.exc_info]) == 2

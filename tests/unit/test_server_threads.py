@@ -11,10 +11,9 @@ from typing import Any, cast
 
 import pytest
 
-from holdfast.behalf import BEHALF, NOBODY
+from holdfast.behalf import BEHALF, NOBODY, REST
 from holdfast.errors import Busy
 from holdfast.model.keys import Scope
-from holdfast.pacing import REST
 from holdfast.server.callers import Admission
 from holdfast.server.pacing import Pace
 from holdfast.server.problems import Unauthorized

@@ -1,14 +1,19 @@
 """States of sessions that are kept in memory: nobody sees what somebody else did to his copy."""
 
 import copy
-from collections.abc import Iterator
-from dataclasses import replace
+import json
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, fields, replace
+from typing import Any
 
+import msgspec
 import pytest
 
 import holdfast
 from holdfast.engine.core.caches import ByteCache
 from holdfast.engine.sessions import state as states
+from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.state import CachedState
 
 LONG = {f"text{number:03d}": "some words " * 20 for number in range(50)}
@@ -118,15 +123,69 @@ def test_going_back_reads_the_state_when_it_is_looked_at_and_not_before(
         assert made.state is made.state
 
 
-def test_what_a_change_returns_can_be_copied_compared_and_shown(agent: holdfast.Namespace):
-    session = agent.sessions.create("x", initial_state=LONG)
-    made = agent.sessions.update_state(session.id, {"more": [1]})
-    assert isinstance(made, holdfast.State)
-    assert isinstance(session, holdfast.SessionInfo)
-    for each in (session, made):
-        assert copy.deepcopy(each) == each
-        assert repr(each.state)[:40] in repr(each)
-    assert made != agent.sessions.update_state(session.id, {"more": [1]})
+CHANGES: dict[str, Callable[[Sessions], holdfast.State | holdfast.SessionInfo]] = {
+    "create": lambda sessions: sessions.create("x", initial_state=LONG),
+    "fork": lambda sessions: sessions.fork("s", 0),
+    "update_state": lambda sessions: sessions.update_state("s", {"more": [1]}),
+    "replace_state": lambda sessions: sessions.replace_state("s", {"more": [1]}),
+    "rollback": lambda sessions: sessions.rollback("s", 0),
+}
+
+
+def read_again(sessions: Sessions, made: holdfast.State | holdfast.SessionInfo):
+    if isinstance(made, holdfast.State):
+        return sessions.get_state(made.session_id)
+    return sessions.get(made.id)
+
+
+USES: dict[str, Callable[[Any], object]] = {
+    "json": lambda made: json.loads(msgspec.json.encode(made)),
+    "msgpack": lambda made: msgspec.msgpack.decode(msgspec.msgpack.encode(made)),
+    "to_builtins": msgspec.to_builtins,
+    "asdict": asdict,
+    "fields": lambda made: [(each.name, getattr(made, each.name)) for each in fields(made)],
+    "replace": lambda made: replace(made, state={"mine": 1}),
+    "replace beside": lambda made: replace(made, version=7),
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "copy of a copy": lambda made: copy.copy(replace(made, version=7)),
+    "pickle": lambda made: pickle.loads(pickle.dumps(made)),
+    "oldest pickle": lambda made: pickle.loads(pickle.dumps(made, 0)),
+    "itself": lambda made: made,
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_change_returns_is_used_as_what_is_read(
+    agent: holdfast.Namespace, change: str, use: str
+) -> None:
+    agent.sessions.create("x", session_id="s", initial_state=LONG)
+    made = CHANGES[change](agent.sessions)
+    read = read_again(agent.sessions, made)
+    found, expected = USES[use](made), USES[use](read)
+    assert found == expected
+    assert expected == found
+    assert made == read
+    assert read == made
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_a_change_returns_is_one_of_its_kind(agent: holdfast.Namespace, change: str) -> None:
+    agent.sessions.create("x", session_id="s", initial_state=LONG)
+    made, again = (CHANGES[change](agent.sessions) for _ in range(2))
+    read = read_again(agent.sessions, made if change in {"create", "fork"} else again)
+    assert isinstance(made, type(read))
+    assert made != again
+    assert again != made
+    assert repr(again).partition(" ")[0] == repr(read).partition(" ")[0]
+    assert repr(again.state)[:40] in repr(again)
+    assert type(pickle.loads(pickle.dumps(made))) is type(copy.copy(made)) is type(read)
+    for each in (again, read):
+        with pytest.raises(TypeError):
+            hash(each)
+        with pytest.raises(AttributeError):
+            each.version = 7  # pyright: ignore[reportAttributeAccessIssue] - frozen
 
 
 def test_a_state_in_memory_can_be_looked_at_after_the_vault_is_closed(tmp_path):

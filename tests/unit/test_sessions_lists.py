@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -34,6 +34,29 @@ def agent(tmp_path: Path, clock: Watch) -> Iterator[Namespace]:
 @pytest.fixture
 def sessions(agent: Namespace) -> Sessions:
     return agent.sessions
+
+
+@pytest.mark.parametrize("order", ["asc", "desc"])
+@pytest.mark.parametrize("version", [0, 1])
+def test_turns_go_on_behind_one_that_was_taken_back(
+    sessions: Sessions, order: Literal["asc", "desc"], version: int
+) -> None:
+    for session_id in ("s", "other"):
+        sessions.create("helper", session_id=session_id)
+    turns = [sessions.add_turn("s", input="i", output=str(n)) for n in (1, 2)]
+    sessions.update_state("s", {"a": 1})
+    turns += [sessions.add_turn("s", input="i", output=str(n)) for n in (3, 4)]
+    stranger = sessions.add_turn("other", input="i", output="o")
+    sessions.rollback("s", version=version, conversation=True)
+    left = [2, 1] if version == 1 and order == "desc" else []
+    for _ in range(2):
+        page = sessions.list_turns("s", starting_after=turns[2].id, order=order)
+        assert [turn.number for turn in page] == left
+        added = sessions.add_turn("s", input="i", output="new")
+        left = [added.number, *left] if order == "desc" and added.number < 3 else left
+    for never in (stranger.id, "turn_none"):
+        with pytest.raises(InvalidValue):
+            sessions.list_turns("s", starting_after=never, order=order)
 
 
 def names(found: list[Any]) -> list[str]:

@@ -468,3 +468,13 @@ def test_a_generator_is_no_task(agent: Namespace) -> None:
 
     with pytest.raises(TypeError, match="generator"):
         agent.task("tidy")(work)
+
+
+def test_a_task_that_went_back_to_an_earlier_session_is_taken_back(agent: Namespace) -> None:
+    first = agent.snapshot()
+    change(agent)
+    with agent.task("goes back") as run:
+        agent.restore(first)
+        assert seen(agent) == BEFORE
+    agent.undo(task=run.id)
+    assert seen(agent) == AFTER

@@ -256,3 +256,16 @@ def test_an_empty_key_makes_no_plain_backup(key: str) -> None:
     assert backup_key({}) is None
     with pytest.raises(ValueError, match=BACKUP_KEY):
         backup_key({BACKUP_KEY: key})
+
+
+def test_an_empty_name_of_a_file_is_as_an_empty_secret(toml) -> None:
+    environ = {f"{BACKUP_KEY}_FILE": ""}
+    for each in (environ, settle(environ), settle(toml('backup_key_file = ""'))):
+        with pytest.raises(ValueError, match=f"{BACKUP_KEY}_FILE"):
+            backup_key(each)
+    assert backup_key({**environ, BACKUP_KEY: "k" * 32}) == "k" * 32
+    assert backup_key(settle({**environ, **toml(f'backup_key = "{"k" * 32}"')})) == "k" * 32
+    # All others count as not set when they are empty, and so do these.
+    empty = {f"{name}_FILE": "" for name in SECRETS}
+    assert settle(empty) == dict.fromkeys(SECRETS, "")
+    assert configure(empty) == configure({})

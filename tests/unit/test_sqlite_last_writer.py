@@ -16,9 +16,9 @@ from holdfast.catalog.sqlite_transaction import count_at_once
 from holdfast.engine.core.replying import Replying
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import QuotaExceeded, RequestRunning
-from holdfast.ids import NamespaceId, TenantId
+from holdfast.ids import TenantId
 from holdfast.instants import from_us
-from holdfast.model.basics import EMPTY_ROOT, Head, Size
+from holdfast.model.basics import Head
 from holdfast.model.replies import Reply
 
 START = from_us(0)
@@ -116,18 +116,7 @@ def count_in(folder: Path) -> int:
 
 
 def empty_head(tenant_id: TenantId) -> Head:
-    return Head(
-        namespace_id=NamespaceId(0),
-        tenant_id=tenant_id,
-        name="alice",
-        generation=0,
-        sequence=0,
-        root=EMPTY_ROOT,
-        position=None,
-        redo=(),
-        size=Size(),
-        created_at=START,
-    )
+    return Head.of_nothing(tenant_id, "alice", now=START)
 
 
 def test_what_was_undone_with_its_answer_is_not_believed(vault: holdfast.Holdfast) -> None:

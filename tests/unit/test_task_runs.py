@@ -71,6 +71,15 @@ def test_a_task_can_be_the_first_thing_that_happens_in_a_namespace(agent: Namesp
     assert agent.tasks.complete(task.id).before == task.before
 
 
+def test_what_a_snapshot_holds_needs_no_other_when_a_task_is_taken_back(agent: Namespace) -> None:
+    task = agent.tasks.start("tidy up")
+    agent.files.write("notes.txt", b"new")
+    agent.tasks.complete(task.id)
+    count = len(agent.timeline())
+    done = agent.undo(task=task.id)
+    assert (done.safety_id, len(agent.timeline())) == (None, count + 1)
+
+
 @pytest.mark.parametrize(
     ("name", "error"), [("", InvalidValue), ("x" * 129, InvalidName), ("a\0b", InvalidName)]
 )

@@ -2,6 +2,7 @@
 
 import random
 import statistics
+import sys
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -409,6 +410,22 @@ def test_a_small_difference_is_found_by_reading_little(
     assert list(diff(nodes, root, new_root)) == edits
     assert nodes.reads <= 2 * len(SCATTERED) * height
     assert nodes.calls <= len(SCATTERED) * height / 2
+
+
+def test_values_that_changed_are_found_without_looking_each_key_up(
+    large_tree: tuple[Nodes, ObjectId, int],
+) -> None:
+    nodes, root, _ = large_tree
+    new_root = nodes.add(apply(nodes, root, {b"src/module_%06d.py" % n: b"new" for n in SCATTERED}))
+    looked_up = list[object]()
+    sys.setprofile(lambda _, kind, what: looked_up.append(what) if kind == "c_call" else None)
+    try:
+        edits = list(diff(nodes, root, new_root))
+    finally:
+        sys.setprofile(None)
+    asked = [each for each in looked_up if getattr(each, "__name__", "") == "get"]
+    assert len(edits) == len(SCATTERED)
+    assert len(asked) < 10 * len(SCATTERED), "one for each row of a node is some hundred each"
 
 
 def test_a_shifted_boundary_does_not_spread_the_reading(

@@ -66,6 +66,48 @@ def test_a_round_applies_retention_for_every_tenant_and_gives_bytes_back(vault: 
         assert vault.tenant(name).stored_bytes() < before
 
 
+def test_what_a_task_that_runs_has_changed_outlives_the_snapshot_before_it(
+    vault: Holdfast, watch: Watch
+) -> None:
+    agent = vault.namespace("alice")
+    agent.set_retention(keep_last=1)
+    agent.files.write("theirs", "before")
+    with agent.task("long") as run:
+        agent.files.write("mine", "1")
+        for number in range(4):
+            vault.namespace("alice").files.write("theirs", f"{number}")
+            agent.snapshot()
+        watch.wait(2 * DAY)
+        vault.collect()
+        watch.wait(2 * DAY)
+        vault.collect()
+        assert agent.timeline()[-1].number > 1
+        agent.files.write("mine", "2")
+    agent.undo(task=run.id)
+    assert [each.path for each in agent.files.list()] == ["theirs"]
+    assert agent.files.read_text("theirs") == "3"
+
+
+def test_what_a_merge_brought_in_is_there_for_the_next_one(vault: Holdfast, watch: Watch) -> None:
+    agent = vault.namespace("alice")
+    agent.files.write("theirs", "0" * 50_000)
+    fork = agent.fork("fork")
+    fork.files.write("theirs", "1" * 50_000)
+    agent.files.write("own", "1")
+    agent.merge(fork)
+    fork.files.write("theirs", "2" * 50_000)
+    fork.snapshot()
+    for snapshot in fork.timeline()[1:]:
+        fork.delete_snapshot(snapshot.id)
+    watch.wait(9 * DAY)
+    vault.collect()
+    assert len(fork.timeline()) == 1
+    agent.merge(fork)
+    assert agent.files.read_text("theirs") == "2" * 50_000
+    assert agent.files.read_text("own") == "1"
+    assert vault.verify().ok
+
+
 def test_a_round_is_done_once_however_many_workers_there_are(
     context: Context, watch: Watch
 ) -> None:

@@ -11,11 +11,18 @@ import pytest
 
 from holdfast.testing.servers import COMMAND, Begin, running_server
 from holdfast.testing.shells import environment
+from holdfast.testing.warm import Warm
 
 pytestmark = [
     pytest.mark.in_memory,
     pytest.mark.skipif(sys.platform != "linux", reason="nothing starts at once but on Linux"),
 ]
+
+CHILDRENS_FAULTS = 8
+"""Where `/proc/PID/stat` counts them, after the name of the program."""
+
+MOST_PAGES = 5_000
+"""To say its version a copy needs 1,500; that and an end as Python's is, 12,500."""
 
 SAYS = 'umask; pwd; echo "$GIVEN $HOME"; cat; echo complains >&2; exit 7'
 
@@ -49,6 +56,20 @@ def test_directory_environment_umask_and_streams_are_the_callers(
     )
     assert out.splitlines()[3].startswith(b"read")
     assert b"complains" in err
+
+
+def test_its_end_takes_nothing_apart_that_was_loaded(loaded: Warm | None, tmp_path: Path) -> None:
+    if loaded is None:
+        pytest.skip("nothing starts at once here")
+    stat = Path(f"/proc/{loaded.pid}/stat")
+
+    def pages() -> int:
+        """Returns how many pages copies have made their own."""
+        return int(stat.read_text().rpartition(")")[2].split()[CHILDRENS_FAULTS])
+
+    before = pages()
+    assert done(loaded.command, "--version", cwd=tmp_path, env=environment(tmp_path))[0] == 0
+    assert pages() - before < MOST_PAGES
 
 
 def test_a_signal_reaches_the_command_and_its_end_is_told(

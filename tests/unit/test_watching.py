@@ -4,10 +4,12 @@ import ctypes
 import errno
 import os
 import stat
+import subprocess
 import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 
@@ -549,3 +551,58 @@ def run_out_of_watches(patch: pytest.MonkeyPatch, *, after: int) -> None:
         return add(self, path, mask)
 
     patch.setattr(Inotify, "add", add_until)
+
+
+class Binding:
+    """Mounts folders over others, as root may, and takes all of them away at the end."""
+
+    def __init__(self) -> None:
+        self.there: list[Path] = []
+
+    def mount(self, source: Path, place: Path) -> None:
+        command = ["mount", "--bind", str(source), str(place)]
+        if os.geteuid() or subprocess.run(command, check=False).returncode:
+            pytest.skip("needs root, who may mount")
+        self.there.append(place)
+
+    def unmount(self) -> None:
+        while self.there:
+            subprocess.run(["umount", str(self.there.pop())], check=True)
+
+
+@pytest.fixture
+def binding() -> Iterator[Binding]:
+    made = Binding()
+    yield made
+    made.unmount()
+
+
+def test_what_is_mounted_and_unmounted_below_makes_everything_suspect(
+    tree: Path, tmp_path: Path, binding: Binding
+) -> None:
+    source, place = tmp_path / "source", tree / "a b"
+    source.mkdir()
+    place.mkdir()
+    with closing(Watcher(str(tree), skips=skips_nothing)) as watcher:
+        assert watcher.take() is None
+        binding.mount(source, place)
+        assert watcher.wait(0)
+        assert watcher.take() is None
+        (source / "file").write_text("x")
+        assert watcher.take() == {b"a b"}
+        binding.unmount()
+        # Whether or not somebody waited for it.
+        assert watcher.take() is None
+        (place / "precious").write_text("x")
+        assert watcher.wait(0)
+        assert watcher.take() == {b"a b"}
+
+
+def test_what_is_mounted_elsewhere_is_nothing(
+    watcher: Watcher, tmp_path: Path, binding: Binding
+) -> None:
+    for name in ("source", "tree-beside"):
+        (tmp_path / name).mkdir()
+    binding.mount(tmp_path / "source", tmp_path / "tree-beside")
+    assert not watcher.wait(0)
+    assert watcher.take() == frozenset()

@@ -556,6 +556,32 @@ def test_a_writer_stops_at_what_it_does_not_know(
     assert outside.read_bytes() == b"outside"
 
 
+def test_a_writer_makes_no_folder_anew_in_which_a_file_was(root: Path, root_fd: int) -> None:
+    put(root / "d/f", b"known")
+    index = known_of(root_fd)
+    (root / "d/f").unlink()
+    (root / "d").rmdir()
+    for new in (file(b"new"), Link(b"x", 5)):
+        with pytest.raises(Drifted):
+            writer_to(root_fd, {b"d/f": new}, index).carry_out([Step(b"d/f", file(b"known"), new)])
+    assert not (root / "d").exists()
+
+
+def test_a_further_name_of_a_file_is_put_into_no_folder_that_has_gone(
+    root: Path, root_fd: int
+) -> None:
+    put(root / "d/f", b"known")
+    index = known_of(root_fd)
+    (root / "d/f").unlink()
+    (root / "d").rmdir()
+    first = InlineTwin(b"new", 0o644, 5, b"a")
+    goal: dict[bytes, Entry] = {b"a": first, b"d/f": first}
+    steps = [Step(b"a", None, first), Step(b"d/f", file(b"known"), first)]
+    with pytest.raises(Drifted):
+        writer_to(root_fd, goal, index).carry_out(steps)
+    assert not (root / "d").exists()
+
+
 def test_a_writer_keeps_a_folder_in_which_something_lies(root: Path, root_fd: int) -> None:
     put(root / "d/e/f", b"1")
     os.mkfifo(root / "d/e/fifo")

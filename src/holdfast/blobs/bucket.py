@@ -10,7 +10,7 @@ A range is part of somebody's request, and has ten seconds; whole blobs, lists a
 have a minute. How a bucket is spoken to is `buckets`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Final
@@ -20,7 +20,7 @@ import obstore
 from holdfast.blobs.buckets import AT_ONCE, Address, Beyond, Bucket, Taken, count
 from holdfast.blobs.port import MARK, check_name, is_blob_name, length_of_range, other_bytes
 from holdfast.errors import Incompatible, PackDamaged, PackMissing
-from holdfast.spans import SPANS
+from holdfast.instruments import SPANS
 
 _SUFFIX: Final = ".pack"
 _FEW: Final = 32
@@ -86,6 +86,9 @@ class BucketBlobStore:
         size = self.size(name)
         length_of_range(name, size=size, start=start, length=length)
         raise PackDamaged(name, reason=f"the bucket has no bytes {start} to {start + length} of it")
+
+    def expect(self, ranges: Iterable[tuple[str, int, int]], /) -> None:
+        """Does nothing: there is nowhere to keep them."""
 
     def size(self, name: str, /) -> int:
         """Returns the number of bytes."""
@@ -155,6 +158,12 @@ class BucketBlobStore:
             "Use a server that has conditional writes. Names are random and never used twice, so "
             "`?unconditional=1` behind the URL takes it as it is, without that second fence."
         )
+
+    def remove_mark(self, data: bytes, /) -> None:
+        """Removes the object, if this is in it."""
+        if self.find_mark() == data:
+            with suppress(PackMissing), self._bucket.translated(MARK):
+                obstore.delete(self._bucket.store, MARK)
 
     def uncached(self) -> "BucketBlobStore":
         """Returns itself: there is no cache."""

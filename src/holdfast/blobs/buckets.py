@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import cached_property, partial
 from typing import Any, Final, Literal, NamedTuple, TypedDict
 from urllib.parse import parse_qsl, urlsplit
 
@@ -29,9 +30,8 @@ from holdfast.errors import (
     Unavailable,
     shorten,
 )
+from holdfast.instruments import SPANS, TALLIES
 from holdfast.settings import without_password
-from holdfast.spans import SPANS
-from holdfast.tallies import TALLIES
 
 Store = AzureStore | GCSStore | MemoryStore | S3Store
 
@@ -147,8 +147,8 @@ class Address(NamedTuple):
     def open(self) -> "Bucket":
         """Returns the bucket; nothing is asked yet."""
         return Bucket(
-            self.connect(PATIENT),
-            quick=self.connect(QUICK),
+            self.connect(QUICK),
+            patient=partial(self.connect, PATIENT),
             name=f"{self.scheme}://{self.bucket}",
             is_conditional=self.is_conditional,
         )
@@ -164,19 +164,25 @@ class Address(NamedTuple):
 class Bucket:
     """A bucket, or the part of one below a prefix.
 
-    Two clients with different patience: what somebody waits for is asked of the quick one.
+    Two clients with different patience: what somebody waits for is asked of the quick one. The
+    other is made for who first needs it: that takes 8 ms, and who only reads never does.
     """
 
     def __init__(
         self,
-        store: Store,
+        quick: Store,
         *,
-        quick: Store | None = None,
+        patient: Callable[[], Store] | None = None,
         name: str = "the bucket",
         is_conditional: bool = True,
     ) -> None:
-        self.store, self.quick = store, quick or store
+        self.quick, self._patient = quick, patient
         self.name, self.is_conditional = name, is_conditional
+
+    @cached_property
+    def store(self) -> Store:
+        """The patient one; without it, the one for all."""
+        return self.quick if self._patient is None else self._patient()
 
     def iter_keys(self) -> Iterator[tuple[str, int]]:
         """Yields the name of every object with its size, a thousand to a request."""

@@ -8,7 +8,8 @@ there: so a whole page, 1 MiB, is fetched, and what is asked for next is mostly 
   again. So nothing is synced, and a page that a crash has torn is no harm. From then on what is
   asked for is read from the same file; should it change, objects do not hash to their names any
   more, and who notices that has the page forgotten, and asks again.
-- **Pages come ahead.** Who asks for one after the other gets the next ones fetched beside it.
+- **Pages come ahead.** What somebody says will be asked for is fetched beside, several pages at a
+  time, for as long as anybody reads on; and who asks for one after the other gets the next ones.
 - **What was put is here, too**, if it is a small pack, as new content is: it is read soon. Packs of
   an import or a collection would only push out what others read.
 - **Bounded, over all processes that share the folder.** Each looks at the whole folder after a 64th
@@ -30,14 +31,14 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from blake3 import blake3
 
+from holdfast.blobs.beside import Beside
 from holdfast.blobs.port import BlobStore, is_blob_name, length_of_range
-from holdfast.tallies import TALLIES
+from holdfast.instruments import TALLIES
 
 PAGE_BYTES: Final = 1 << 20
 _HASH_BYTES: Final = 32
@@ -70,13 +71,16 @@ _PUT_BYTES: Final = 8 * PAGE_BYTES
 _KNOWN: Final = 1 << 16
 """Pages of which a process remembers that it has proven them."""
 
-_LOCKS: Final = 64
+_LOCKS: Final = 512
+"""Of pages that are fetched at the same time, hardly two have to wait for each other."""
 
 _QUEUED_S: Final = 1.0
 """How long one waits for another who fetches the same page: ten seconds are all that a read has."""
 
 _MOST_AHEAD: Final = 64
-"""Pages that are fetched beside at once, and wait for that."""
+_PART_AHEAD: Final = 4
+"""Pages that are expected at the same time, and which part of the bound they may take: who fetched
+more would let go of what has not been read yet."""
 _JUDGED: Final = 64
 _WASTE: Final = 4
 """Of so many fetched pages no more than this part was asked for while others had to go: that is
@@ -91,6 +95,13 @@ class Pages(BlobStore, Protocol):
     def read(self, name: str, /, *, start: int, length: int) -> tuple[bytes, int]:
         """Returns what there is of a range, and how many bytes the whole blob has."""
         ...
+
+
+class _Page(NamedTuple):
+    """A page, by its blob and its number."""
+
+    name: str
+    number: int
 
 
 class _Part(NamedTuple):
@@ -114,10 +125,10 @@ class CachedBlobStore:
         self._inner = inner
         self._disk = _Folder(os.fspath(folder), max_bytes)
         self._worth = _Worth()
-        self._coming = set[tuple[str, int]]()
         self._locks = [threading.Lock() for _ in range(_LOCKS)]
         self._ahead = ahead
-        self._pool = ThreadPoolExecutor(max(1, ahead), thread_name_prefix="holdfast-pages")
+        most = min(_MOST_AHEAD, max_bytes // (_PART_AHEAD * PAGE_BYTES))
+        self._beside = Beside(self._fetch, most=most, name="holdfast-pages")
 
     @property
     def is_remote(self) -> bool:
@@ -134,7 +145,7 @@ class CachedBlobStore:
 
     def get(self, name: str, /, *, start: int = 0, length: int | None = None) -> bytes:
         """Returns exactly the range that was asked for, or raises; of a range, from its pages."""
-        if length is None or not 0 < length <= PAGE_BYTES or start < 0 or not is_blob_name(name):
+        if length is None or not _is_paged(name, start, length):
             return self._inner.get(name, start=start, length=length)
         if not self._disk.is_usable or self._worth.is_passed_by():
             return self._inner.get(name, start=start, length=length)
@@ -150,6 +161,16 @@ class CachedBlobStore:
             self.forget(name)
             return self._inner.get(name, start=start, length=length)
         return data
+
+    def expect(self, ranges: Iterable[tuple[str, int, int]], /) -> None:
+        """Has the pages of what will be asked for fetched beside, as many as there is room for."""
+        if not self._disk.is_usable or self._worth.is_spent:
+            return
+        for name, start, length in ranges:
+            if _is_paged(name, start, length):
+                last = (start + length - 1) // PAGE_BYTES
+                self._expect(name, range(start // PAGE_BYTES, last + 1))
+        self._beside.go_on()
 
     def size(self, name: str, /) -> int:
         """Returns the number of bytes, as the bucket says."""
@@ -180,6 +201,10 @@ class CachedBlobStore:
         """Has the bucket say this about itself."""
         self._inner.put_mark(data)
 
+    def remove_mark(self, data: bytes, /) -> None:
+        """Has the bucket say nothing about itself any more."""
+        self._inner.remove_mark(data)
+
     def uncached(self) -> BlobStore:
         """Returns the bucket."""
         return self._inner
@@ -192,22 +217,19 @@ class CachedBlobStore:
         """Returns what a page has of a range; fetches it, and maybe some more, if need be."""
         found = self._disk.find(name, number, offset, length)
         TALLIES.add("cache_misses" if found is None else "cache_hits")
-        if found is not None:
-            return found
-        size = self._disk.size_of(name, number - 1)
-        for each in range(number + 1, number + 1 + self._ahead if size is not None else 0):
-            if each * PAGE_BYTES < (size or 0) and not self._disk.has(name, each):
-                self._fetch_ahead(name, each)
-        return self._part_now(name, number, offset, length)
+        size = self._disk.size_of(name, number - 1) if found is None else None
+        if size is not None:
+            pages = -(-size // PAGE_BYTES)
+            self._expect(name, range(number + 1, min(number + 1 + self._ahead, pages)))
+        self._beside.go_on()
+        return found or self._part_now(name, number, offset, length)
 
-    def _fetch_ahead(self, name: str, number: int) -> None:
-        """Fetches a page beside, unless that is under way, or too much is."""
-        page = name, number
-        if page in self._coming or len(self._coming) >= _MOST_AHEAD:
-            return
-        self._coming.add(page)
-        done = self._pool.submit(self._part_now, name, number, 0, 0)
-        done.add_done_callback(lambda _: self._coming.discard(page))
+    def _expect(self, name: str, numbers: Iterable[int]) -> None:
+        """Has pages fetched beside that are not here."""
+        self._beside.expect(_Page(name, each) for each in numbers if not self._disk.has(name, each))
+
+    def _fetch(self, page: _Page) -> None:
+        self._part_now(*page, offset=0, length=0)
 
     def _part_now(self, name: str, number: int, offset: int, length: int) -> _Part:
         start, lock = number * PAGE_BYTES, self._locks[hash((name, number)) % _LOCKS]
@@ -233,6 +255,11 @@ class _Worth:
         self._lock = threading.Lock()
         self._asked = self._fetched = self._pages = self._gone = 0
         self._left = 0
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether reads go past the cache for now."""
+        return self._left > 0
 
     def is_passed_by(self) -> bool:
         """Says whether a read goes past the cache."""
@@ -290,8 +317,8 @@ class _Folder:
         return None if proof is None else proof.size
 
     def has(self, name: str, number: int) -> bool:
-        """Says whether there is a page, right or not."""
-        return os.path.exists(self._path(name, number))
+        """Says whether there is a page, or was when it was proven, right or not."""
+        return (name, number) in self._proven or os.path.exists(self._path(name, number))
 
     def find(self, name: str, number: int, offset: int, length: int) -> _Part | None:
         """Returns a part of a page that is there and right."""
@@ -423,6 +450,11 @@ class _Folder:
             reason,
         )
         return False
+
+
+def _is_paged(name: str, start: int, length: int) -> bool:
+    """Says whether a range is read by pages."""
+    return 0 < length <= PAGE_BYTES and start >= 0 and is_blob_name(name)
 
 
 def _hash(name: str, number: int, size: int, data: bytes) -> bytes:

@@ -23,7 +23,7 @@ import errno
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -113,6 +113,9 @@ class DiskBlobStore:
         if len(data) != wanted:
             raise PackDamaged(name, reason="it became shorter while it was read")
         return data
+
+    def expect(self, ranges: Iterable[tuple[str, int, int]], /) -> None:
+        """Does nothing: a disk is read faster than it could be told."""
 
     def size(self, name: str, /) -> int:
         """Returns the number of bytes."""
@@ -219,6 +222,13 @@ class DiskBlobStore:
             finally:
                 _unlink(temporary)
             _sync_directory(self._root)
+
+    def remove_mark(self, data: bytes, /) -> None:
+        """Removes the file, if this is in it."""
+        if self.find_mark() == data:
+            with translated("the blob directory"):
+                _unlink(f"{self._root}/{MARK}")
+                _sync_directory(self._root)
 
     def uncached(self) -> "DiskBlobStore":
         """Returns itself: what caches there are, are the system's."""

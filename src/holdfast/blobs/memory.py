@@ -4,7 +4,7 @@ As strict as a disk: the same names are refused, the same ranges raise. It has n
 survive and no room to run out of.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from holdfast.blobs.port import check_name, length_of_range, other_bytes
 from holdfast.errors import PackMissing
@@ -31,6 +31,9 @@ class MemoryBlobStore:
         data = self._find(name)
         wanted = length_of_range(name, size=len(data), start=start, length=length)
         return data[start : start + wanted]
+
+    def expect(self, ranges: Iterable[tuple[str, int, int]], /) -> None:
+        """Has nothing to do: all is at hand."""
 
     def size(self, name: str, /) -> int:
         """Returns the number of bytes."""
@@ -62,6 +65,11 @@ class MemoryBlobStore:
     def put_mark(self, data: bytes, /) -> None:
         """Adds what is said: the first is what counts."""
         self._mark.append(bytes(data))
+
+    def remove_mark(self, data: bytes, /) -> None:
+        """Forgets what was said, if this came first."""
+        if self.find_mark() == data:
+            self._mark.clear()
 
     def uncached(self) -> "MemoryBlobStore":
         """Returns itself: there is no cache."""

@@ -6,7 +6,7 @@ be there, whole, after any crash. What nothing names is found by `iter_names` an
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, Protocol
 
 from holdfast.errors import InvalidName, InvalidValue, PackDamaged, Unavailable
@@ -57,6 +57,14 @@ class BlobStore(Protocol):
         """
         ...
 
+    def expect(self, ranges: Iterable[tuple[str, int, int]], /) -> None:
+        """Hears which ranges will be asked for soon: each a name, a start and a length.
+
+        Who is far away may fetch some of them until then, several at a time. Nobody waits, and
+        nothing is raised: whatever is wrong with one is said to who asks for it.
+        """
+        ...
+
     def size(self, name: str, /) -> int:
         """Returns the number of bytes; raises `PackMissing` when there is no such blob."""
         ...
@@ -98,6 +106,10 @@ class BlobStore(Protocol):
 
         Raises `Incompatible` for a place that would let one writer overwrite another.
         """
+        ...
+
+    def remove_mark(self, data: bytes, /) -> None:
+        """Has the place say nothing about itself any more, if it is this that it says."""
         ...
 
     def uncached(self) -> "BlobStore":

@@ -150,6 +150,7 @@ class CountQueries:
         """Counts the rows of a tenant anew; returns 1 if they were counted wrongly."""
         # Before it: who waits for it sees then what others have added.
         self._db.one("lock_counted", tenant_id=tenant_id)
+        self.count_in_tenant(tenant_id)  # Its row may be lost.
         is_wrong = bool(self.find_miscounted_of(tenant_id))
         self._db.say("mend_tenant_counts", tenant_id=tenant_id)
         return int(is_wrong)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Protocol, cast
 
+from holdfast.behalf import REST, Rest
 from holdfast.catalog.rows import Row
 from holdfast.errors import HoldfastError, Unavailable
-from holdfast.pacing import REST, Rest
 
 KeyedRow = tuple[bytes, bytes | None, int]
 """A key, its entry, and the checksum of the row that they are in."""
@@ -34,10 +34,21 @@ class Driver(Protocol):
 
     is_unheard: bool
     """Whether it is known, without a question, that nobody listens to events."""
-    follows: Moment
-    """The last commit of all, which this transaction follows on."""
-    becomes: Moment
-    """The commit that it will be, if it changes something."""
+
+    @property
+    def era(self) -> int:
+        """Another one where what was known of the database before may not be so any more."""
+        ...
+
+    @property
+    def follows(self) -> Moment:
+        """The last commit of all, which this transaction follows on."""
+        ...
+
+    @property
+    def becomes(self) -> Moment:
+        """The commit that it will be, if it changes something."""
+        ...
 
     def asking(self) -> "Driver | None":
         """Returns what sends a question, and raises `Asked`; None where nobody waits for answers.

@@ -49,6 +49,11 @@ class EntityQueries(AbsenceQueries):
             self._check_ended(asked)
         return None if row is None else _to_entity(row)
 
+    def find_entity_as_seen(self, namespace_id: NamespaceId, row_id: str) -> EntityRow | None:
+        """Returns an entity, be it deleted, or its session, since somebody has seen it."""
+        row = self._db.one("find_entity_as_seen", namespace_id=namespace_id, id=row_id)
+        return None if row is None else ENTITY.read(row)
+
     def list_entities(
         self,
         namespace_id: NamespaceId,

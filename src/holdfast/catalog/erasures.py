@@ -13,12 +13,10 @@ from msgspec import structs
 from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import ERASURE, EVENT, HEAD, NO_LIMIT, SNAPSHOT, TRACE, get_row
-from holdfast.catalog.tasks import to_change
 from holdfast.ids import NamespaceId, ObjectId, TenantId
 from holdfast.model.basics import Head, Plane, Size, SnapshotInfo
 from holdfast.model.erasures import ErasureRow
 from holdfast.model.events import ERASED, EventRow
-from holdfast.model.tasks import TaskChange
 from holdfast.model.traces import TraceRow
 
 _PAGE: Final = 1000
@@ -161,24 +159,23 @@ class ErasureQueries(CountQueries):
         self._db.run("unindex_memories_by_id", **known)
         return sum(self._db.run("erase_memory", namespace_id=namespace_id, id=each) for each in ids)
 
-    def all_task_changes(self, namespace_id: NamespaceId) -> list[TaskChange]:
-        """Returns what tasks changed in a namespace."""
-        rows = self._db.all("all_task_changes", namespace_id=namespace_id)
-        return [*map(to_change, rows)]
-
     def erase_keys(self, namespace_id: NamespaceId, plane: Plane, keys: Collection[bytes]) -> None:
         """Removes what is pending of some keys, and what tasks noted of them."""
         rows = [{"namespace_id": namespace_id, "plane": plane.value, "key": key} for key in keys]
-        for query in ("discard_pending", "erase_task_change"):
-            self._db.run_many(query, rows)
+        self._db.run_many("discard_pending", rows)
+        for row in rows:
+            self._db.say("uncount_task_change", **row)
+            self._db.say("erase_task_change", **row)
 
     def erase_noted(
         self, namespace_id: NamespaceId, plane: Plane, entries: Iterable[tuple[bytes, bytes]]
     ) -> None:
         """Removes what tasks noted of some keys, if it has one of these entries."""
         place = {"namespace_id": namespace_id, "plane": plane.value}
-        rows = [{**place, "key": key, "entry": entry} for key, entry in entries]
-        self._db.run_many("erase_noted", rows)
+        for key, entry in entries:
+            # One after the other: the same row may have two of them.
+            for query in ("uncount_noted", "erase_noted"):
+                self._db.say(query, **place, key=key, entry=entry)
 
     def trim_branch(self, tenant_id: TenantId, branch_id: str, *, turns: int) -> None:
         """Removes what was said on a branch after so many turns."""

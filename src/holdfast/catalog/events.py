@@ -15,8 +15,8 @@ from holdfast.catalog.driver import Driver
 from holdfast.catalog.rows import EVENT, HEARD, TELLING, Sorted, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import TenantId, instant_of_event
-from holdfast.instants import to_us
-from holdfast.model.events import EventFilter, EventRow, UnnumberedRow
+from holdfast.instants import from_us, to_us
+from holdfast.model.events import REINSTATED, EventFilter, EventRow, UnnumberedRow
 
 _OLDEST_FIRST: Final = {
     "list_events": "list_events_oldest_first",
@@ -41,6 +41,11 @@ class EventQueries:
     def is_heard(self) -> bool:
         """Says whether somebody listens."""
         return not self._db.is_unheard and self._db.one("is_heard") is not None
+
+    def heard_since(self) -> datetime | None:
+        """Returns since when somebody listens; None if nobody does."""
+        row = self._db.one("is_heard")
+        return None if row is None else from_us(row[0])
 
     def is_unheard(self) -> bool:
         """Says whether nobody listens, as far as that is known without a question."""
@@ -86,7 +91,13 @@ class EventQueries:
     def mend_event_end(self, tenant_id: TenantId) -> bool:
         """Sets the end of a tenant's events to the newest that is there, if it is not that."""
         self._db.one("lock_event_end", tenant_id=tenant_id)  # What is newest then stays so.
-        return self._db.run("mend_event_end", tenant_id=tenant_id) > 0
+        count = self._db.run("restore_event_end", tenant_id=tenant_id)
+        return count + self._db.run("mend_event_end", tenant_id=tenant_id) > 0
+
+    def has_wrong_event_end(self, tenant_id: TenantId) -> bool:
+        """Says whether a tenant's events do not begin or end where it is said that they do."""
+        row = self._db.one("has_wrong_event_end", tenant_id=tenant_id, era=REINSTATED)
+        return bool(get_row(row, "count")[0])
 
     def move_event_end(self, last: EventRow) -> None:
         self._db.say(

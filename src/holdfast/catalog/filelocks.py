@@ -14,7 +14,6 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from holdfast.catalog.forking import tell_of_forks
@@ -204,9 +203,7 @@ class _Waiting:
     def __enter__(self) -> None:
         self._fd = self._locks.wait(self._name)
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._locks.free(self._fd)
 
 

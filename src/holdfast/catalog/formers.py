@@ -42,10 +42,6 @@ class FormerQueries:
         found = self._db.all("former_sessions", namespace_id=namespace_id, id=session_id)
         return [SESSION.read(row) for row in found]
 
-    def all_former(self, namespace_id: NamespaceId) -> list[SessionRow]:
-        """Returns all such rows of a namespace, by id."""
-        return [SESSION.read(row) for row in self._db.all("all_former", namespace_id=namespace_id)]
-
     def damaged_formers(self, namespace_id: NamespaceId) -> list[str]:
         """Returns the ids of such rows that are not what was written."""
         found = self._db.all("all_former", namespace_id=namespace_id)

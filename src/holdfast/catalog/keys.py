@@ -1,12 +1,14 @@
-"""The part of a transaction that is about API keys.
+"""The parts of a transaction about API keys, who is signed in with them, and who waits for one.
 
 A key is found by the hash of its secret alone, and whoever finds one looks at the row as it is, so
 that a revoked key is refused at once everywhere. What a row says is made once for as long as it
-stays as it is.
+stays as it is. Who is signed in to the console is found by the hash of a token alone, with the rows
+of its keys as they are. A program that waits to be signed in is found by the hash of what it asks
+by, or of what a person types; it is decided once, and taken once.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
 from operator import attrgetter
@@ -19,8 +21,9 @@ from holdfast.catalog.absence import AbsenceQueries
 from holdfast.catalog.counting import in_order
 from holdfast.catalog.driver import Driver
 from holdfast.ids import TenantId
+from holdfast.instants import to_us
 from holdfast.model.basics import Tenant
-from holdfast.model.keys import Key, KeyUse
+from holdfast.model.keys import Key, KeyUse, Login, SignIn
 
 PLACES: Final = 64
 """So many seconds have a row each, one after the other: more than are ever asked for."""
@@ -146,3 +149,93 @@ def _place(key_id: str, second: int) -> str:
 def _bearer(row: tuple[Any, ...]) -> tuple[Key, Tenant]:
     """Returns what a row says, which nothing but itself decides: the next request has the same."""
     return rows.KEY.read(row[: rows.KEY.width]), rows.TENANT.read(row[rows.KEY.width :])
+
+
+class SignInQueries:
+    """Rows of sign-ins, and of links."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def add_sign_in(self, sign_in: SignIn) -> None:
+        self._db.say("add_sign_in", **rows.SIGN_IN.write(sign_in))
+
+    def find_sign_in(self, token_hash: bytes) -> tuple[SignIn, Tenant, Sequence[Key]] | None:
+        """Returns a sign-in with its tenant and its keys, whatever became of these; no link."""
+        found = self._db.all("find_sign_in", token_hash=token_hash)
+        return _signed_in(tuple(map(tuple, found))) if found else None
+
+    def take_sign_in(self, token_hash: bytes, *, is_link: bool) -> SignIn | None:
+        """Removes a sign-in, or a link, and returns it; None if somebody else was first."""
+        return rows.SIGN_IN.find(
+            self._db.one("take_sign_in", token_hash=token_hash, is_link=int(is_link))
+        )
+
+    def end_sign_ins(
+        self, tenant_id: TenantId, *, runtime_key: str | None, admin_key: str | None
+    ) -> int:
+        """Removes every sign-in and link that holds one of these keys; returns how many."""
+        keys = {"runtime_key": runtime_key or "", "admin_key": admin_key or ""}
+        return self._db.run("end_sign_ins", tenant_id=tenant_id, **keys)
+
+    def note_sign_ins(self, seen: Mapping[bytes, datetime]) -> None:
+        """Remembers when sign-ins were last used."""
+        # In one order everywhere: two workers that wait for each other's rows would wait for ever.
+        for token_hash, at in sorted(seen.items()):
+            self._db.run("note_sign_in", token_hash=token_hash, seen_at=to_us(at))
+
+    def purge_sign_ins(self, *, created: datetime, seen: datetime, linked: datetime) -> int:
+        """Removes what is no newer than that, or was not seen since; returns how many."""
+        before = {"created_before": created, "seen_before": seen, "linked_before": linked}
+        instants = {name: to_us(instant) for name, instant in before.items()}
+        return self._db.run("purge_sign_ins", **instants)
+
+
+@lru_cache(maxsize=1000)
+def _signed_in(found: tuple[tuple[Any, ...], ...]) -> tuple[SignIn, Tenant, Sequence[Key]]:
+    """Returns what rows say, which nothing but themselves decides."""
+    first, second = rows.SIGN_IN.width, rows.SIGN_IN.width + rows.TENANT.width
+    sign_in, tenant = found[0][:first], found[0][first:second]
+    keys = [rows.KEY.read(row[second:]) for row in found]
+    return rows.SIGN_IN.read(sign_in), rows.TENANT.read(tenant), keys
+
+
+class LoginQueries:
+    """Rows of programs that wait."""
+
+    __slots__ = ()
+
+    _db: Driver
+
+    def add_login(self, login: Login) -> bool:
+        """Adds one; says whether its code was nobody else's."""
+        return self._db.run("add_login", **rows.LOGIN.write(login)) > 0
+
+    def count_logins(self, *, address: str) -> tuple[int, int]:
+        """Returns how many there are, decided or not, and how many of an address."""
+        row = self._db.one("count_logins", address=address)
+        return (0, 0) if row is None else (int(row[0]), int(row[1]))
+
+    def find_login(self, device_hash: bytes) -> Login | None:
+        """Returns one by what the program asks by."""
+        return rows.LOGIN.find(self._db.one("find_login", device_hash=device_hash))
+
+    def find_login_by_code(self, user_hash: bytes) -> Login | None:
+        """Returns one by what a person types."""
+        return rows.LOGIN.find(self._db.one("find_login_by_code", user_hash=user_hash))
+
+    def decide_login(self, decided: Login) -> bool:
+        """Writes down what was decided; says whether nobody had before."""
+        written = rows.LOGIN.write(decided)
+        for name in ("user_hash", "client", "address", "created_at"):
+            del written[name]
+        return self._db.run("decide_login", **written) > 0
+
+    def take_login(self, device_hash: bytes) -> Login | None:
+        """Removes one that was decided, and returns it; None if somebody else was first."""
+        return rows.LOGIN.find(self._db.one("take_login", device_hash=device_hash))
+
+    def purge_logins(self, *, before: datetime) -> int:
+        """Removes those that are no newer than that; returns how many."""
+        return self._db.run("purge_logins", before=to_us(before))

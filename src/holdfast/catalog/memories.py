@@ -48,6 +48,12 @@ class MemoryQueries(AbsenceQueries):
         row = self._db.one(query, **asked) or self.look_again(MEMORY, query, asked)
         return None if row is None else _to_memory(row)
 
+    def find_memory_as_seen(self, namespace_id: NamespaceId, memory_id: str) -> MemoryRow | None:
+        """Returns a memory, be it deleted since somebody has seen it."""
+        where = {"namespace_id": namespace_id, "id": memory_id}
+        row = self._db.one("find_memory_as_seen", **where)
+        return None if row is None else _to_memory(row)
+
     def memories_by_id(self, namespace_id: NamespaceId, ids: Sequence[str]) -> list[MemoryRow]:
         """Returns those of these memories that are not deleted, in any order, with embeddings."""
         found = self._db.all("memories_by_id", namespace_id=namespace_id, ids=json.dumps(ids))

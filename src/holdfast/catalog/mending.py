@@ -46,9 +46,6 @@ _BY_NUMBER: Final = frozenset({"tenant", "namespace", "event", "telling", "memor
 _WITH: Final = {"webhook": "drop_deliveries_to", "task": "drop_changes_of_task"}
 """What goes before a row that is dropped."""
 
-_CHANGE: Final = ("namespace_id", "task_id", "plane", "key")
-"""What a row of what tasks changed is found by."""
-
 
 class DamagedRow(msgspec.Struct, frozen=True):
     """A row that is not what was written."""
@@ -132,6 +129,21 @@ class MendingQueries:
         }
         known[CHECKSUM] = record.sum_of(values)
         return self._db.run(f"mend_{record.name}_row", **damaged.place, **known) > 0
+
+    def has_moved(self, tenant_id: TenantId) -> bool:
+        """Says whether a tenant, or a namespace of its, has a damaged row with another number.
+
+        What refers to the one that it had is its own, and not lost.
+        """
+        for record in (TENANT, HEAD):
+            after: object = first_key(record)
+            while after is not None:
+                found, after = self.page_damaged_rows(record, tenant_id, after=after)
+                for each in found:
+                    values = mended([*record.firm(each.row)], each.row[-1], record.sum_of)
+                    if values is not None and values[0] != each.row[0]:
+                        return True
+        return False
 
     def set_tenant(
         self, damaged: DamagedRow, *, public_id: str | None, quota_bytes: int | None
@@ -275,58 +287,9 @@ class MendingQueries:
         name = "first_traces_of" if oldest_first else "last_traces_of"
         return TRACE.find(self._db.one(name, **where, session_id=session_id, most=1))
 
-    # What tasks changed
-
-    def mend_task_changes(self, namespace_id: NamespaceId) -> tuple[int, list[str]]:
-        """Puts right what is noted of what tasks changed; the head has to be locked.
-
-        Returns in how many rows a flipped bit was put back, and the names of tasks of which it is
-        no longer known what some change was. That is noted as changed by others, too: so who takes
-        the task back is told, and nothing is taken back that was not the task's.
-        """
-        count, lost = 0, list[str]()
-        after: tuple[Any, ...] = ("", "", b"")
-        while True:
-            where = dict(zip(_CHANGE[1:], after, strict=True))
-            page = self._db.all("page_task_changes", namespace_id=namespace_id, most=_PAGE, **where)
-            for row in page:
-                values = _sound_change(row)
-                if values is None:
-                    continue
-                self._db.run("drop_task_change", **dict(zip(_CHANGE, row, strict=False)))
-                self._db.run("set_task_change", **values)
-                if values["is_shared"] and not row[-1]:
-                    lost.append(str(values["task_id"]))
-                else:
-                    count += 1
-            if len(page) < _PAGE or tuple(page[-1][1:4]) == after:
-                return count, lost
-            after = tuple(page[-1][1:4])
-
 
 def _has_seal(values: Sequence[Any], seal: object) -> bool:
     return to_seal(SESSION.hash_row(values)) == seal
-
-
-def _sound_change(row: Sequence[Any]) -> dict[str, Any] | None:
-    """Returns what to write in place of a row of what a task changed; None if it is sound."""
-    namespace_id, *place, old, old_sum, new, new_sum, is_shared = row
-    known = [(old, old_sum), (new, new_sum)]
-    is_sound = [sum_of([*place, entry]) == checksum for entry, checksum in known]
-    if all(is_sound):
-        return None
-    found = [mended([*place, entry], checksum) for entry, checksum in known]
-    places = [each[:-1] for each in found if each is not None]
-    if len(places) == len(found) and places[0] == places[1]:
-        place, entries = places[0], [each[-1] for each in found if each is not None]
-    else:
-        # What is still known of it stands for both: then it is nobody's to take back.
-        entries = [next((e for (e, _), ok in zip(known, is_sound, strict=True) if ok), None)] * 2
-        is_shared = 1
-    sums = [sum_of([*place, entry]) for entry in entries]
-    values = (namespace_id, *place, entries[0], sums[0], entries[1], sums[1], is_shared)
-    names = (*_CHANGE, "old_entry", "old_sum", "new_entry", "new_sum", "is_shared")
-    return dict(zip(names, values, strict=True))
 
 
 def bound(key: object) -> object:

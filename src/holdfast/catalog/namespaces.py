@@ -158,6 +158,11 @@ class NamespaceQueries(AbsenceQueries):
         row = self._db.one(query, **asked) or self.look_again(rows.HEAD, query, asked)
         return self._note(rows.HEAD.find(row))
 
+    def take_head(self, head: Head) -> Head:
+        """Takes a head as locked that is known to be as it was left: see `follows`."""
+        self._note(head)
+        return head
+
     def _note(self, head: Head | None) -> Head | None:
         """Remembers what nobody else can move on any more."""
         if head is not None:

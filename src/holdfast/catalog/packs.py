@@ -163,6 +163,11 @@ class PackQueries:
         row = self._db.one("stored_bytes", tenant_id=tenant_id)
         return int(rows.get_row(row, "sum")[0])
 
+    def has_wrong_pack_sums(self, tenant_id: TenantId) -> bool:
+        """Says whether the sum of a tenant's packs is another than what they add up to."""
+        row = self._db.one("has_wrong_pack_sums", tenant_id=tenant_id)
+        return bool(rows.get_row(row, "answer")[0])
+
     def mend_pack_sums(self, tenant_id: TenantId) -> None:
         """Adds the sizes of a tenant's packs up anew, beside whoever writes.
 

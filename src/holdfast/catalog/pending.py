@@ -149,7 +149,8 @@ class PendingQueries(AbsenceQueries):
         self, namespace_id: NamespaceId
     ) -> tuple[list[tuple[Plane, bytes, bytes | None]], list[PendingDamaged]]:
         """Returns the rows that are what was written, and an error for each that is not."""
-        sound, damaged = list[tuple[Plane, bytes, bytes | None]](), list[PendingDamaged]()
+        sound: list[tuple[Plane, bytes, bytes | None]] = []
+        damaged: list[PendingDamaged] = []
         for plane, *row in self._db.all("all_pending", namespace_id=namespace_id):
             if plane not in _PLANES:
                 damaged.append(PendingDamaged(plane, key=row[0]))

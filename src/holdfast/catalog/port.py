@@ -13,7 +13,7 @@
    `Damaged`; `InvalidValue` for what no row can hold (a NUL in text, a number beyond 64 bits);
    `Conflict` for rows that contradict each other.
 5. Ids are never given again, also when what they named is gone.
-6. A thread that is to rest now and then (`holdfast.pacing`) does so before a transaction and in the
+6. A thread that is to rest now and then (`holdfast.behalf`) does so before a transaction and in the
    middle of one that reads, never of one that writes: others would wait for it.
 
 Any number of threads may use a catalog; a transaction belongs to one, and is over when its

@@ -9,11 +9,11 @@ which is on by default.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, suppress
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
-from typing import Any, BinaryIO, Final, LiteralString, cast
+from typing import Any, Final, LiteralString, cast
 
 import psycopg
 from psycopg import sql
@@ -23,30 +23,27 @@ from holdfast import fetching
 from holdfast.catalog import postgres_integrity
 from holdfast.catalog.forking import tell_of_forks
 from holdfast.catalog.postgres_driver import translated
-from holdfast.catalog.postgres_dump import drop_rows, load_rows
 from holdfast.catalog.postgres_leases import SILENT_S, TERM_S, Lease, Leases
 from holdfast.catalog.postgres_lines import Lines
 from holdfast.catalog.postgres_reach import Connection, Reach
 from holdfast.catalog.postgres_talk import READING, WRITING
 from holdfast.catalog.postgres_transaction import Conversation
-from holdfast.catalog.queries import in_schema, load_queries
+from holdfast.catalog.postgres_unfinished import check_finished
+from holdfast.catalog.queries import load_queries
 from holdfast.catalog.rows import Row
 from holdfast.catalog.tables import (
     Step,
     apply,
     check_applied,
-    check_format,
-    load_tables_of,
     missing_migrations,
     no_step,
 )
 from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import Slots
-from holdfast.errors import Incompatible, InvalidValue, PathExists, Unavailable
+from holdfast.errors import Incompatible, InvalidValue, Unavailable
 from holdfast.ids import IdMaker
-from holdfast.instants import to_us
-from holdfast.model.upkeep import Load, Loss
-from holdfast.spans import SPANS
+from holdfast.instruments import SPANS
+from holdfast.model.upkeep import Load, Loss, Unfinished
 
 _OUR_TABLES: Final = (
     "SELECT tablename FROM pg_tables WHERE schemaname = 'holdfast' ORDER BY tablename"
@@ -102,15 +99,18 @@ class PostgresCatalog:
         wait_s: float = _WAIT_S,
         prepares: bool = True,
         term_s: float = TERM_S,
+        unfinished: Unfinished | None = None,
         step: Step = no_step,
     ) -> None:
         """Opens the catalog; a transaction waits `wait_s` for a connection, then gives up.
 
         Statements that are said again are prepared, unless `prepares` is False. A lock lasts for
-        `term_s` beyond a holder that is not heard of.
+        `term_s` beyond a holder that is not heard of. Who brings a backup back says so with
+        `unfinished`; everybody else gets `VaultUnfinished` meanwhile.
         """
         ids = ids or IdMaker()
         self._wait_s, self._prepares = wait_s, prepares
+        self._unfinished = unfinished
         self._slots = Slots(max_connections, wait_s=wait_s)
         self._queries = load_queries("postgres")
         self._guard = threading.Lock()
@@ -250,9 +250,14 @@ class PostgresCatalog:
         )
 
     def _check_format(self) -> None:
-        """Raises `VaultTooNew` if a newer version has changed the tables."""
+        """Raises `VaultTooNew` if a newer version has changed the tables.
+
+        And `VaultUnfinished` if they are gone, and a backup is being brought back in their place.
+        """
         with suppress(psycopg.Error), closing(self._connect()) as connection:
-            check_applied(_applied(connection))
+            check_finished(connection, self._unfinished)
+            if applied := _applied(connection):
+                check_applied(applied)
 
     def _get_lines(self) -> Lines:
         with self._guard:
@@ -275,11 +280,12 @@ class PostgresCatalog:
 
     def _migrate(self, url: str, step: Step) -> str:
         """Brings the tables up to date; returns how the database is connected to from now on."""
-        connection, conninfo, is_pooled = _connect_first(url, wait_s=self._wait_s)
+        connection, conninfo, is_pooled = connect_first(url, wait_s=self._wait_s)
         # Another server may be behind it each time, which knows nothing of what was prepared.
         self._prepares = self._prepares and not is_pooled
         with connection:
-            _lock_opening(connection)
+            lock_opening(connection)
+            check_finished(connection, self._unfinished)
             applied = _applied(connection)
             missing = missing_migrations("postgres", applied=applied)
             if missing:
@@ -296,7 +302,7 @@ class PostgresCatalog:
         return conninfo
 
 
-def _connect_first(url: str, *, wait_s: float = _WAIT_S) -> tuple[Connection, str, bool]:
+def connect_first(url: str, *, wait_s: float = _WAIT_S) -> tuple[Connection, str, bool]:
     """Returns a connection, what the next ones are made with, and whether a pooler is between."""
     conninfo = _conninfo(url, wait_s=wait_s)
     try:
@@ -309,7 +315,7 @@ def _connect_first(url: str, *, wait_s: float = _WAIT_S) -> tuple[Connection, st
     return psycopg.connect(conninfo), conninfo, True
 
 
-def _lock_opening(connection: Connection) -> None:
+def lock_opening(connection: Connection) -> None:
     """Has everybody else wait who opens the catalog, and names lead to our tables."""
     connection.execute("SELECT pg_advisory_xact_lock(%s)", (_OPEN_LOCK,))
     connection.execute("SET LOCAL search_path = holdfast")
@@ -330,50 +336,9 @@ def _check_locks(conninfo: str) -> None:
 
 def find_applied(url: str) -> list[tuple[int, str]]:
     """Returns the migrations that a database has seen, none if it has no catalog."""
-    with translated(), _connect_first(url)[0] as connection:
+    with translated(), connect_first(url)[0] as connection:
+        check_finished(connection)
         return _applied(connection)
-
-
-def load_catalog(
-    url: str, rows: BinaryIO, *, migrations: int, store: tuple[str, Callable[[], datetime]]
-) -> None:
-    """Makes a catalog of rows that `dump` wrote, in a database that has none.
-
-    `store` is the chore that says since when packs are where they are, and what marks that place:
-    called before anybody sees the catalog, so that nobody takes another place for it meanwhile.
-    Raises `PathExists` if the database has one.
-    """
-    check_format("the backup's catalog", found=migrations)
-    with translated(), _connect_first(url)[0] as connection:
-        _lock_opening(connection)
-        _check_empty(connection)
-        load_rows(connection, rows, load_tables_of(migrations, "postgres"))
-        name, begin = store
-        query = in_schema(
-            "INSERT INTO chores (name, done_at) VALUES (%s, %s) "
-            "ON CONFLICT (name) DO UPDATE SET done_at = excluded.done_at"
-        )
-        # From above; LiteralString cannot say so.
-        connection.execute(cast("LiteralString", query), (name, to_us(begin())))
-
-
-def check_no_catalog(url: str) -> None:
-    """Raises `PathExists` if there is a catalog in a database already."""
-    with translated(), _connect_first(url)[0] as connection:
-        _check_empty(connection)
-
-
-def drop_catalog(url: str) -> None:
-    """Takes back what `load_catalog` has just made."""
-    with translated(), _connect_first(url)[0] as connection:
-        drop_rows(connection)
-
-
-def _check_empty(connection: Connection) -> None:
-    found = connection.execute("SELECT to_regnamespace('holdfast') IS NOT NULL").fetchone()
-    if found is not None and found[0]:
-        there = PathExists(b"the schema holdfast of the database")
-        raise there.with_hint("Name a database that holds none.")
 
 
 _inherited: Final[list[object]] = []

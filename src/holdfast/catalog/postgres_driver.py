@@ -50,37 +50,44 @@ class PostgresDriver:
 
     def __init__(self, talk: Talk, queries: Mapping[str, str], guard: Guard) -> None:
         self._talk = talk
-        self._queries = queries
+        # From our own files; LiteralString cannot say so.
+        self._queries = cast("Mapping[str, LiteralString]", queries)
         self._guard = guard
         self._ahead: dict[_Question, Answer] = {}
+
+    @property
+    def era(self) -> int:
+        return self._talk.era
 
     def asking(self) -> "AskingDriver":
         return AskingDriver(self._talk, self._queries, self._guard, self._ahead)
 
     def one(self, name: str, /, **parameters: object) -> Row | None:
         with self._guard:
-            return self._ask(self._query(name), parameters).fetchone()
+            return self._ask(self._queries[name], parameters).fetchone()
 
     def all(self, name: str, /, **parameters: object) -> Sequence[Row]:
         with self._guard:
-            return self._ask(self._query(name), parameters).fetchall()
+            return self._ask(self._queries[name], parameters).fetchall()
 
     def all_as_stored(self, name: str, /, **parameters: object) -> Sequence[Row]:
         return self.all(name, **parameters)  # The server lets no text in that is none.
 
     def run(self, name: str, /, **parameters: object) -> int:
         with self._guard:
-            return self._talk.ask(self._query(name), parameters).rowcount
+            return self._talk.ask(self._queries[name], parameters).rowcount
 
     def say(self, name: str, /, **parameters: object) -> None:
         with self._guard:
-            self._talk.say(self._query(name), parameters)
+            self._talk.say(self._queries[name], parameters)
 
     def say_all(self, several: Several, values: Sequence[object], /) -> None:
         with self._guard:
             conditions = self._talk.take_conditions()
             query, values_of = _together(
-                several, tuple([each for each, _ in conditions]), *map(self._query, several.names)
+                several,
+                tuple([each for each, _ in conditions]),
+                *map(self._queries.__getitem__, several.names),
             )
             for each, named in conditions:
                 values = [*values, *map(named.__getitem__, parameters_of(each))]
@@ -88,22 +95,22 @@ class PostgresDriver:
 
     def insist(self, name: str, /, *, locked: bool = False, **parameters: object) -> None:
         with self._guard:
-            query = _insisting(self._query(name), locked=locked)
+            query = _insisting(self._queries[name], locked=locked)
             (self._talk.require if locked else self._talk.say)(query, parameters)
 
     def lock(self, name: str, /, **parameters: object) -> None:
-        if not (self._ahead and self._ahead.pop(_question(self._query(name), parameters), None)):
+        if not (self._ahead and self._ahead.pop(_question(self._queries[name], parameters), None)):
             self.say(name, **parameters)
 
     def run_many(self, name: str, rows: Iterable[Mapping[str, object]], /) -> int:
-        query, total, rest = self._query(name), 0, iter(rows)
+        query, total, rest = self._queries[name], 0, iter(rows)
         with self._guard:
             while batch := list(islice(rest, _BATCH)):
                 total += self._talk.ask_many(query, batch)
         return total
 
     def say_many(self, name: str, rows: Iterable[Mapping[str, object]], /) -> None:
-        query = self._query(name)
+        query = self._queries[name]
         with self._guard:
             given = list(rows)
             if len(given) <= _FEW:
@@ -124,7 +131,7 @@ class PostgresDriver:
         if not keys:
             return []
         # One round trip for all keys: the point query's `= key` becomes `= ANY (keys)`.
-        query = self._query(name).replace("= %(key)s", "= ANY (%(keys)s)")
+        query = self._queries[name].replace("= %(key)s", "= ANY (%(keys)s)")
         parameters["keys"] = list(keys)
         with self._guard:
             return self._ask(query, parameters).fetchall()
@@ -146,10 +153,6 @@ class PostgresDriver:
                 return self._talk.hear(said)
         return self._talk.ask(query, parameters)
 
-    def _query(self, name: str) -> LiteralString:
-        # From our own files; LiteralString cannot say so.
-        return cast("LiteralString", self._queries[name])
-
 
 class AskingDriver(PostgresDriver):
     """Says questions whose answers another driver takes, once it is asked the same."""
@@ -166,7 +169,7 @@ class AskingDriver(PostgresDriver):
 
     def lock(self, name: str, /, **parameters: object) -> None:
         with self._guard:
-            self._say(self._query(name), parameters)
+            self._say(self._queries[name], parameters)
 
     def _ask(self, query: LiteralString, parameters: Parameters) -> NoReturn:
         self._say(query, parameters)
@@ -227,10 +230,11 @@ def to_error(exc: BaseException) -> HoldfastError | None:
 
 CHECK_FORMAT: Final = f"""
 SELECT ('format ' || MAX(number) || ' above ' || %(known)s::INTEGER)::INTEGER
-FROM holdfast.migrations HAVING MAX({NEEDED}) > %(known)s
+FROM holdfast.migrations WHERE number > %(known)s HAVING MAX({NEEDED}) > %(known)s
 """  # noqa: S608 - our own
 """Said first by who writes: fails if a newer version has changed the tables since they were
-opened. Its answer is not waited for, so the number comes with what PostgreSQL complains of."""
+opened. Its answer is not waited for, so the number comes with what PostgreSQL complains of. No
+format needs one above itself: mostly there is no row to look at."""
 
 _NEWER: Final = re.compile(r"format (\d+) above (\d+)")
 

@@ -18,7 +18,7 @@ from psycopg import sql
 from holdfast.catalog.postgres_talk import Talk
 from holdfast.catalog.tables import Migration
 from holdfast.errors import BackupDamaged
-from holdfast.private import create
+from holdfast.ownfiles import create
 
 _END: Final = b"\\.\n"
 _PIECE: Final = 1 << 20
@@ -104,11 +104,6 @@ def _load(connection: "psycopg.Connection[tuple[Any, ...]]", file: BinaryIO) -> 
     for name, last in head.numbers.items():
         query = "SELECT setval(format('holdfast.%%I', %s::text)::regclass, %s)"
         connection.execute(query, (name, last))
-
-
-def drop_rows(connection: "psycopg.Connection[tuple[Any, ...]]") -> None:
-    """Removes the tables that were just made."""
-    connection.execute("DROP SCHEMA holdfast CASCADE")
 
 
 def _load_table(

@@ -1,7 +1,8 @@
 """Connections to PostgreSQL as talks use them: what is said on them, and who has which.
 
 What is said goes by libpq's own calls, past the driver's cursors, which send and wait for each
-statement by itself. Values go as text, but for bytes, and come back as the driver reads them.
+statement by itself. Texts go as they are, numbers and bytes in binary, and what comes back is read
+by the driver.
 A statement that a connection is told again is prepared there.
 
 Connections stay open for whoever is next: a talk that has only read leaves the answer to its end
@@ -10,12 +11,14 @@ to them. New ones come from `postgres_reach`, which knows whether there are any 
 
 import re
 import select
+import struct
 import threading
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import blake2b
+from itertools import repeat
 from types import NoneType
 from typing import Any, Final
 
@@ -56,7 +59,7 @@ _IDLE_S: Final = 600
 
 _ALL: Final = 1 << 62
 _TEXT, _BINARY = int(Format.TEXT), int(Format.BINARY)
-_INT8: Final = 1 << 63
+_to_int8: Final = struct.Struct(">q").pack
 _INT8_OID: Final = 20
 _BYTEA_OID: Final = 17
 
@@ -109,8 +112,9 @@ class Line:
     may_prepare = True
     """Whether servers know a statement again that they were told."""
 
-    def __init__(self, connection: Connection, *, prepares: bool = True) -> None:
+    def __init__(self, connection: Connection, *, prepares: bool = True, era: int = 0) -> None:
         self.connection, self.pgconn = connection, connection.pgconn
+        self.era = era
         self._prepares = prepares
         self.forms: abc.Transformer = Transformer(connection)
         """How the driver reads and writes values."""
@@ -121,6 +125,8 @@ class Line:
         self._new = list[str]()
         self._awaited = list[Answer]()
         self._is_owed = False
+        self._poll = select.poll()
+        self._poll.register(self.pgconn.socket, select.POLLIN)
         # From here on, what is said goes out when it is waited for.
         self.pgconn.enter_pipeline_mode()
 
@@ -181,9 +187,7 @@ class Line:
 
     def is_cut(self) -> bool:
         """Says whether the server has closed it, or said something that nobody asked for."""
-        poll = select.poll()
-        poll.register(self.pgconn.socket, select.POLLIN)
-        return bool(poll.poll(0))
+        return bool(self._poll.poll(0))
 
     def _collect(self) -> None:
         awaited, new, self._is_owed = self._awaited, self._new, False
@@ -216,6 +220,11 @@ class Lines:
         """Those that were used last are last."""
         self._guard = threading.Lock()
         self._is_closed = False
+        self._open = 0
+        self._era = time.monotonic_ns()  # A forked process has eras of its own.
+        """Another one as soon as what was known of the database may not be so any more: a
+        connection was lost, or there was none. What is reached then may be a standby that lacks the
+        last commits."""
 
     def take(self, *, until: float) -> Line:
         """Lends a connection on which nothing is owed, and which was alive a moment ago."""
@@ -223,38 +232,61 @@ class Lines:
             with self._guard:
                 line = self._idle.pop() if self._idle else None
             if line is None:
-                return Line(self._reach.connect(until=until), prepares=self._prepares)
-            with suppress(psycopg.Error):
+                return self._connect(until)
+            try:
                 line.settle()
-                if not line.is_cut():
-                    return line
-            line.connection.close()
+                is_alive = not line.is_cut()
+            except psycopg.Error:
+                is_alive = False
+            if is_alive:
+                return line
+            self._lose(line)
 
     def give(self, line: Line) -> None:
         """Takes a connection back, in whatever state it is."""
         now, unneeded = time.monotonic(), line
-        if line.undo() and now - line.since < _KEPT_S:
+        is_whole = line.undo()
+        if not is_whole and line.connection.broken:
+            self._lose(line)
+            return
+        if is_whole and now - line.since < _KEPT_S:
             line.idle_since = now
             with self._guard:
-                if not self._is_closed:
+                if not self._is_closed and line.era == self._era:
                     self._idle.append(line)
                     if now - self._idle[0].idle_since < _IDLE_S:
                         return
                     unneeded = self._idle.pop(0)
-        unneeded.connection.close()
+        self._close([unneeded])
 
-    def forget_idle(self) -> None:
-        """Closes what is idle: one of them was found dead, and to try each takes as long again."""
+    def _lose(self, line: Line) -> None:
+        """Closes one that was found dead, and what is idle: to try each takes as long again."""
         with self._guard:
+            self._era += line.era == self._era
             idle, self._idle = self._idle, []
-        for line in idle:
+        self._close([line, *idle])
+
+    def _connect(self, until: float) -> Line:
+        with self._guard:
+            self._era += self._open == 0
+            era = self._era
+        connection = self._reach.connect(until=until)
+        with self._guard:
+            self._open += 1
+        return Line(connection, prepares=self._prepares, era=era)
+
+    def _close(self, lines: Sequence[Line]) -> None:
+        with self._guard:
+            self._open -= len(lines)
+        for line in lines:
             line.connection.close()
 
     def close(self) -> None:
         """Closes what is idle now, and what is lent as soon as it comes back."""
         with self._guard:
             self._is_closed = True
-        self.forget_idle()
+            idle, self._idle = self._idle, []
+        self._close(idle)
         self._reach.close()
 
 
@@ -310,29 +342,30 @@ def _name_of(text: bytes, kinds: Sequence[int], number: int) -> bytes:
 _KINDS: Final = {int: _INT8_OID, bytes: _BYTEA_OID, str: 0, NoneType: 0}
 """A number is of the same type whatever its size, so that a statement is prepared once."""
 
+_FORMS: Final = {int: _BINARY, bytes: _BINARY, str: _TEXT, NoneType: _TEXT}
+"""A number goes as eight bytes, so that neither side makes or reads digits; all columns of numbers
+have as many, also where the statement was prepared without one."""
+
 
 def _dump(known: abc.Transformer, values: Sequence[Any]) -> tuple[Sequence[Any], Sequence[int]]:
     """Returns values as they are sent, and in which form each is."""
-    sent, forms = list[Any](), list[int]()
-    for value in values:
+    sent, forms = [*values], [*map(_FORMS.get, map(type, values), repeat(_TEXT))]
+    for place, value in enumerate(values):
         # In place: sixty calls take as long as all the rest of it.
-        kind, dumped, form = value.__class__, value, _TEXT
+        kind = value.__class__
         if kind is int:
-            if not -_INT8 <= value < _INT8:
-                raise ValueError("a number has 64 bits at the most")
-            dumped = b"%d" % value
+            try:
+                sent[place] = _to_int8(value)
+            except struct.error as exc:
+                raise ValueError("a number has 64 bits at the most") from exc
         elif kind is str:
             if "\0" in value:
                 raise ValueError("text cannot hold a NUL")
-            dumped = value.encode()
-        elif kind is bytes:
-            form = _BINARY
-        elif value is not None:
+            sent[place] = value.encode()
+        elif kind not in _FORMS:
             # What few queries take: a list of keys.
             dumper = known.get_dumper(value, PyFormat.AUTO)
-            dumped, form = dumper.dump(value), int(dumper.format)
-        sent.append(dumped)
-        forms.append(form)
+            sent[place], forms[place] = dumper.dump(value), int(dumper.format)
     return sent, forms
 
 

@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, LiteralString
 
 import psycopg
+from psycopg.errors import SerializationFailure
 from psycopg.sql import Composed
 
 from holdfast.catalog.postgres_lines import UNKNOWN_THERE, Answer, Line, Lines, Parameters
@@ -48,7 +49,7 @@ class Talk:
     `end` has to follow.
     """
 
-    __slots__ = ("_begin", "_conditions", "_lent", "_line", "_lines", "_said", "_until")
+    __slots__ = ("_begin", "_conditions", "_era", "_lent", "_line", "_lines", "_said", "_until")
 
     _line: Line
     _lent: Line | None
@@ -62,12 +63,19 @@ class Talk:
         self._said: list[Said] | None = []
         """All that was said, until the connection is known to live: it may have to be replaced."""
         self._conditions: list[Condition] = []
+        self._era: int | None = None
         self._connect()
 
     @property
     def only_reads(self) -> bool:
         """Whether all its questions see one moment."""
         return self._begin == READING
+
+    @property
+    def era(self) -> int:
+        """What is known by a talk of another era may not be so: whoever asks stays in this one."""
+        self._era = self._line.era
+        return self._era
 
     def require(self, query: LiteralString, parameters: Mapping[str, Any]) -> None:
         """Takes a question that fails if something is not so: it is said before all that follows.
@@ -185,11 +193,10 @@ class Talk:
         is_lost = self._line.connection.broken or isinstance(sys.exc_info()[1], UNKNOWN_THERE)
         if self._said is None or not is_lost:
             raise  # noqa: PLE0704 - called where an error is handled
-        is_broken = self._line.connection.broken
         self.end()
-        if is_broken:
-            self._lines.forget_idle()
         self._connect()
 
     def _connect(self) -> None:
         self._lent = self._line = self._lines.take(until=self._until)
+        if self._era is not None and self._era != self._line.era:
+            raise SerializationFailure("what was known of the database has to be looked at")

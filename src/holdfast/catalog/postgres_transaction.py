@@ -11,6 +11,7 @@ from typing import LiteralString
 
 import psycopg
 
+from holdfast.behalf import rest
 from holdfast.catalog.driver import Guard, paced
 from holdfast.catalog.postgres_driver import CHECK_FORMAT, PostgresDriver, to_error
 from holdfast.catalog.postgres_lines import Lines
@@ -19,7 +20,6 @@ from holdfast.catalog.tables import newest_format
 from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import Slots
 from holdfast.errors import HoldfastError
-from holdfast.pacing import rest
 
 
 class Conversation:

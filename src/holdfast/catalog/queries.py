@@ -13,6 +13,7 @@ import re
 from functools import cache
 from typing import Final
 
+from holdfast.catalog.orphans import orphan_queries
 from holdfast.catalog.rows import RECORDS
 from holdfast.catalog.tables import COMMENT, SQL, load_tables
 
@@ -36,7 +37,7 @@ _MADE: Final = re.compile(r"CREATE TABLE (\w+)")
 @cache
 def load_queries(dialect: str) -> dict[str, str]:
     """Returns every query by its name, in the dialect's own parameter style."""
-    queries = dict[str, str]()
+    queries = {**orphan_queries()}
     for path in (*SQL.glob("*.sql"), *(SQL / dialect).glob("*.sql")):
         text = path.read_text("utf-8")
         for word, meaning in _WORDS[dialect].items():

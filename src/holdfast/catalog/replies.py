@@ -37,6 +37,10 @@ class ReplyQueries:
     def find_reply(self, place: ReplyPlace) -> Reply | None:
         return REPLY.find(self._db.one("find_reply", **asdict(place)))
 
+    def has_reply(self, place: ReplyPlace) -> bool:
+        """Says whether a request was seen before, whatever became of it."""
+        return self._db.one("has_reply", **asdict(place)) is not None
+
     def take_reply(
         self, place: ReplyPlace, reply: Reply, *, seen: Reply, is_sure: bool = False
     ) -> bool:

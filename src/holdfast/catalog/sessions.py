@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 from holdfast.catalog.absence import AbsenceQueries
 from holdfast.catalog.counting import in_order
@@ -30,6 +30,7 @@ from holdfast.catalog.rows import (
     VERSION,
     Row,
     Sealed,
+    get_row,
 )
 from holdfast.errors import Damaged
 from holdfast.ids import NamespaceId, TenantId
@@ -62,7 +63,7 @@ def _changing(*given: bool) -> Several:
     is_new, has_row, has_version, has_turn, is_told = given
     names = [] if has_row else ["add_session" if is_new else "move_session"]
     columns = [*SESSION.columns, *TOLD.columns, "key", "entry", "checksum", "session_id", "plane"]
-    columns += ["sequence", "more_entries", "more_bytes", "writer"]
+    columns += ["sequence", "more_entries", "more_bytes", "writer", "new_sessions"]
     if has_version:
         names.append("add_version")
         columns += MADE.columns
@@ -76,6 +77,7 @@ def _changing(*given: bool) -> Several:
     return Several(names, columns)
 
 
+_PLANE: Final = Plane.SESSIONS.value
 _ID, _CREATED = SESSION.columns.index("id"), SESSION.columns.index("created_at")
 
 
@@ -117,6 +119,11 @@ class SessionQueries(AbsenceQueries):
         """What stands for the commit of this transaction, for `trust` and `follows`."""
         return self._db.becomes
 
+    @property
+    def era(self) -> int:
+        """What is only believed has to be of the same: else a standby may have taken over."""
+        return self._db.era
+
     def follows(self, commit: tuple[int, ...] | None) -> bool:
         """Says whether a commit is known to be the last of all: what it left is still so."""
         return commit is not None and commit == self._db.follows
@@ -146,15 +153,12 @@ class SessionQueries(AbsenceQueries):
         """
         namespace_id, key = session.namespace_id, session.id.encode()
         is_new = version is not None and not version.value.number and not has_row
-        if is_new:
-            # Apart: two changes of one row in one statement are one too many.
-            self._db.say("count_new_session", namespace_id=namespace_id)
         sealed = SESSION.seal(session)
         values = [
             *sealed.values,
             *TRACE.values(trace),
             *seal(namespace_id, Plane.SESSIONS, key, entry, sequence=sequence),
-            *(session.id, Plane.SESSIONS.value, sequence, more.entries, more.bytes, writer),
+            *(session.id, _PLANE, sequence, more.entries, more.bytes, writer, int(is_new)),
         ]
         for part in (version, turn):
             if part is not None:
@@ -382,6 +386,11 @@ class SessionQueries(AbsenceQueries):
         query = "list_turns_down" if descending else "list_turns_up"
         found = self._db.all(query, branch=branch_id, after=after, before=before, most=most)
         return [TURN.read(row) for row in found]
+
+    def bytes_of_turns(self, branch_id: str, *, after: int, before: int) -> int:
+        """Returns what the turns of a branch between two numbers hold; they are not read."""
+        found = self._db.one("bytes_of_turns", branch=branch_id, after=after, before=before)
+        return int(get_row(found, "sum")[0])
 
     def add_lagging(self, namespace_id: NamespaceId) -> None:
         """Notes that a namespace has sessions without rows."""

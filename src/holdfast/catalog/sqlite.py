@@ -47,10 +47,10 @@ from holdfast.errors import (
 )
 from holdfast.errors.system import from_system
 from holdfast.ids import IdMaker
+from holdfast.instruments import SPANS
 from holdfast.model.upkeep import Load, Loss
-from holdfast.private import claim, close_to_others
+from holdfast.ownfiles import claim, close_to_others
 from holdfast.settings import CATALOG_NAME, has_packs
-from holdfast.spans import SPANS
 
 _OPEN: Final = "open"
 _APPLIED: Final = "SELECT number, name FROM migrations"

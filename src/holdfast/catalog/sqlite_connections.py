@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 from typing import Final
 
+from holdfast.catalog import sqlite_log
 from holdfast.catalog.forking import tell_of_forks
 from holdfast.catalog.sqlite_errors import translated
 from holdfast.errors import (
@@ -49,6 +50,11 @@ _MODULES: Final = ("fts5", "fts5vocab", "json_each")
 
 _BESIDE: Final = ("", "-wal", "-shm")
 """The files of a catalog: with another one in the place of any, commits go astray."""
+
+_LOG: Final = _BESIDE.index("-wal")
+
+_MOST_LOG_BYTES: Final = LOG_PAGES * sqlite_log.FRAME_BYTES
+"""How long a log becomes before it is copied, and begins anew."""
 
 _HOLD: Final[int | None] = getattr(os, "O_PATH", None)
 """Stands for a file without opening it: closing anything else would free SQLite's own locks."""
@@ -91,6 +97,8 @@ class SqliteConnections:
         self._in_use: set[Connection] = set()
         self._is_closed = False
         self._log_pages = LOG_PAGES
+        self._log_bytes = 0
+        """How long the log was after the last commit of this process."""
         self._guard = threading.Lock()
         tell_of_forks(self)
 
@@ -163,8 +171,8 @@ class SqliteConnections:
     def check_files(self, connection: Connection) -> None:
         """Raises `CatalogReplaced` unless a connection's files are still the catalog's.
 
-        Three calls of the system, 4 µs. What was committed to a file that has no name any more
-        is gone with the last process that has it open.
+        Three calls of the system, 4 µs, which say how long the log is, too. What was committed to a
+        file that has no name any more is gone with the last process that has it open.
         """
         found = self._identify()
         if found == connection.files:
@@ -177,15 +185,27 @@ class SqliteConnections:
             raise CatalogReplaced(name, how="was moved or unmounted", may_return=True)
         raise CatalogReplaced(name, how="was removed")
 
+    def make_room(self, connection: Connection) -> None:
+        """Makes the log longer, if it soon has to be; `connection` holds the lock of writers."""
+        if sqlite_log.is_short(self._log_bytes, most=_MOST_LOG_BYTES):
+            identity = connection.files[_LOG]
+            sqlite_log.lengthen(self.names[_LOG], identity, most=_MOST_LOG_BYTES)
+
     def _is_somewhere(self) -> bool:
         """Says whether the catalog's file has a name at all, as far as the system can say."""
         return self._held is not None and _count_names(self._held) > 0 and not self._path.exists()
 
     def _identify(self) -> Files:
         try:
-            return tuple([(found.st_dev, found.st_ino) for found in map(os.stat, self.names)])
+            file, log, index = map(os.stat, self.names)
         except OSError:
             return tuple(_identity(name) for name in self.names)
+        self._log_bytes = log.st_size
+        return (
+            (file.st_dev, file.st_ino),
+            (log.st_dev, log.st_ino),
+            (index.st_dev, index.st_ino),
+        )
 
     def close(self) -> None:
         """Closes what is idle now, and what is in use as soon as it comes back."""

@@ -20,6 +20,7 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Final
 
+from holdfast.behalf import rest
 from holdfast.catalog.driver import Driver, Guard, paced
 from holdfast.catalog.sqlite_connections import UNKNOWN, Connection, SqliteConnections
 from holdfast.catalog.sqlite_driver import SqliteDriver
@@ -29,7 +30,6 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.catalog.turns import Turns
 from holdfast.catalog.watermark import Watermark
 from holdfast.errors import CatalogReplaced
-from holdfast.pacing import rest
 
 _BEGUN: Final = f"""
 SELECT MAX({NEEDED}), MAX(number), EXISTS (SELECT 1 FROM listening WHERE what = 'events')
@@ -92,12 +92,19 @@ class Reading:
             connection.execute("COMMIT")
 
 
-class Question(Reading):
+class Question:
     """A single statement that reads: it sees one moment by itself."""
 
+    __slots__ = ("_connection", "_connections", "_guard", "_queries")
+
+    def __init__(self, connections: SqliteConnections, queries: Mapping[str, str]) -> None:
+        self._connections = connections
+        self._queries = queries
+
     def __enter__(self) -> Transaction:
-        self._connection = self._connections.take(writing=False)
-        return Transaction(SqliteDriver(self._connection, self._queries, self._guard))
+        guard = self._guard = Guard(to_error)
+        connection = self._connection = self._connections.take(writing=False)
+        return Transaction(SqliteDriver(connection, self._queries, guard))
 
     def __exit__(
         self, kind: type[BaseException] | None, _: BaseException | None, __: TracebackType | None
@@ -145,6 +152,7 @@ class Writing(Reading):
         if others != connection.others:
             self._look(connection)
             connection.others = others
+        self._connections.make_room(connection)
 
     def _look(self, connection: Connection) -> None:
         # A newer version may have changed the tables: it would not know what we write.

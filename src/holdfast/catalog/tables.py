@@ -375,7 +375,12 @@ THEN CAST(substr(name, length(name) - 3) AS INTEGER) ELSE number END
 
 
 def check_applied(applied: Sequence[tuple[int, str]]) -> None:
-    """Raises `VaultTooNew` or `VaultTooOld` if a catalog is none that this version can use."""
+    """Raises `VaultTooNew` or `VaultTooOld` if a catalog is none that this version can use.
+
+    And `Damaged` for a row of another kind than any version writes: SQLite reads what is there.
+    """
+    if {(each.__class__, name.__class__) for each, name in applied} - {(int, str)}:
+        raise Damaged("the migrations of the catalog are not rows that a version has written")
     needed = max(needed_format(*each) for each in applied)
     newest = max(number for number, _ in applied)
     # Told with the number that it has: what it needs is nobody's business who cannot use it.

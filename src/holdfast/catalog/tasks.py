@@ -5,7 +5,7 @@ are still as they were seen: of several workers that want to do the same, one do
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from operator import attrgetter
 
@@ -14,12 +14,11 @@ from msgspec.structs import replace
 from holdfast.catalog.absence import AbsenceQueries
 from holdfast.catalog.counting import all_of, text_bytes
 from holdfast.catalog.driver import Driver
-from holdfast.catalog.rows import NO_LIMIT, SCHEDULE, TASK, Row, Sorted, sum_of
-from holdfast.errors import Damaged, RowDamaged
+from holdfast.catalog.rows import NO_LIMIT, SCHEDULE, TASK, Sorted
+from holdfast.errors import Damaged
 from holdfast.ids import LAST_ID, NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
-from holdfast.model.basics import Plane
-from holdfast.model.tasks import DueSchedule, Schedule, TaskChange, TaskRun, TaskStatus
+from holdfast.model.tasks import DueSchedule, Schedule, TaskRun, TaskStatus
 
 
 class TaskQueries(AbsenceQueries):
@@ -73,64 +72,6 @@ class TaskQueries(AbsenceQueries):
         is_all = status is None and before is None and len(rows) < most
         compare(len(rows) if is_all else None)
         return all_of(namespace_id, map(TASK.read, rows), attrgetter("started_at", "id"))
-
-    def put_task_changes(
-        self,
-        namespace_id: NamespaceId,
-        task_ids: Sequence[str],
-        plane: Plane,
-        changes: Iterable[tuple[bytes, bytes | None, bytes | None]],
-    ) -> None:
-        """Notes what is being changed in some tasks: keys, with what was there and what will be.
-
-        Of a key that a task has changed before, what was there first stays noted. Ids that are
-        no task's are passed over.
-        """
-        self._db.say_many(
-            "put_task_change",
-            [
-                {
-                    "namespace_id": namespace_id,
-                    "task_id": task_id,
-                    "plane": plane.value,
-                    "key": key,
-                    "old_entry": old,
-                    "old_sum": _sum_of(task_id, plane, key, old),
-                    "new_entry": new,
-                    "new_sum": _sum_of(task_id, plane, key, new),
-                }
-                for key, old, new in changes
-                for task_id in task_ids
-            ],
-        )
-
-    def list_task_changes(self, namespace_id: NamespaceId, task_id: str) -> list[TaskChange]:
-        """Returns what a task changed, by plane and key."""
-        rows = self._db.all("list_task_changes", namespace_id=namespace_id, task_id=task_id)
-        return [*map(to_change, rows)]
-
-    def list_nested_changes(self, namespace_id: NamespaceId, task_id: str) -> list[TaskChange]:
-        """Returns what tasks changed that were begun in another one."""
-        # Ids have no character that a pattern would take for more than itself.
-        pattern = f'%"{task_id}"%'
-        rows = self._db.all("list_nested_changes", namespace_id=namespace_id, within=pattern)
-        return [*map(to_change, rows)]
-
-    def has_task_changes(self, namespace_id: NamespaceId, task_id: str) -> bool:
-        row = self._db.one("has_task_changes", namespace_id=namespace_id, task_id=task_id)
-        return row is not None
-
-    def iter_task_entries(self, tenant_id: TenantId) -> list[tuple[Plane, bytes, bytes]]:
-        """Returns what tasks of a tenant have changed, with what was there before."""
-        rows = self._db.all("iter_task_entries", tenant_id=tenant_id)
-        return [(_checked(*row), row[2], row[3]) for row in rows]
-
-    def drop_task_changes(self, namespace_id: NamespaceId, *, before: datetime) -> None:
-        """Lets go of what tasks changed whose snapshot from before them is gone.
-
-        Of one that runs, only if it began before some instant: it may still be at work.
-        """
-        self._db.say("drop_task_changes", namespace_id=namespace_id, before_at=to_us(before))
 
     def add_schedule(self, schedule: Schedule) -> None:
         self._db.say("add_schedule", **SCHEDULE.write(schedule))
@@ -198,30 +139,5 @@ class TaskQueries(AbsenceQueries):
     def set_chore(self, name: str, *, done_at: datetime) -> None:
         self._db.say("set_chore", name=name, done_at=to_us(done_at))
 
-
-def to_change(row: Row) -> TaskChange:
-    """Returns what a task changed; raises `RowDamaged` for what was not written so."""
-    task_id, plane, key, old, old_sum, new, new_sum, is_shared = row
-    _checked(task_id, plane, key, old, old_sum)
-    return TaskChange(
-        plane=_checked(task_id, plane, key, new, new_sum),
-        key=key,
-        old_entry=old,
-        new_entry=new,
-        is_shared=bool(is_shared),
-    )
-
-
-def _checked(task_id: str, plane: str, key: bytes, entry: bytes | None, checksum: int) -> Plane:
-    """Returns the plane of what a task changed; raises `RowDamaged` if it was not written so."""
-    try:
-        found = Plane(plane)
-        if _sum_of(task_id, found, key, entry) == checksum:
-            return found
-    except ValueError:
-        pass
-    raise RowDamaged("what was changed in", name=task_id)
-
-
-def _sum_of(task_id: str, plane: Plane, key: bytes, entry: bytes | None) -> int:
-    return sum_of([task_id, plane.value, key, entry])
+    def drop_chore(self, name: str) -> None:
+        self._db.say("drop_chore", name=name)

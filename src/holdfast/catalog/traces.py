@@ -183,15 +183,6 @@ class TraceQueries:
             return [*self._db.all("list_traces_of_action", **parameters)]
         return [*self._db.all("list_traces_of_namespace", **parameters)]
 
-    def list_kept(
-        self, tenant_id: TenantId, namespace_id: NamespaceId, session_id: str
-    ) -> list[TraceRow]:
-        """Returns the rows of versions of a session that came with something else."""
-        found = self._db.all(
-            "list_kept", tenant_id=tenant_id, stream=namespace_id, session_id=session_id
-        )
-        return [TRACE.read(row) for row in found]
-
     def redact_trace(self, found: TraceRow, row: TraceRow) -> None:
         """Writes a trace that something was taken out of: its details, or its ids, too."""
         self._db.say("redact_trace", **TRACE.write(row))
@@ -208,10 +199,11 @@ class TraceQueries:
 
     def count_added(self, row: TraceRow) -> None:
         """Counts what a trace takes against a quota, where it was written."""
-        if row.added_bytes and row.stream == OWN:
-            self._db.say("count_added_of_tenant", tenant_id=row.tenant_id, bytes=row.added_bytes)
-        elif row.added_bytes:
-            self._db.say("count_added", stream=row.stream, bytes=row.added_bytes)
+        added = row.added_bytes
+        if added and row.stream == OWN:
+            self._db.say("count_added_of_tenant", tenant_id=row.tenant_id, bytes=added)
+        elif added:
+            self._db.say("count_added", stream=row.stream, bytes=added)
 
     def keep_added(self, tenant_id: TenantId, namespace_id: NamespaceId) -> None:
         """Goes on counting what was added to a namespace that goes, and whose traces stay."""

@@ -17,19 +17,19 @@ from holdfast.catalog.events import EventQueries
 from holdfast.catalog.forgetting import ForgettingQueries
 from holdfast.catalog.formers import FormerQueries
 from holdfast.catalog.gitbackups import GitBackupQueries
-from holdfast.catalog.keys import KeyQueries
+from holdfast.catalog.keys import KeyQueries, LoginQueries, SignInQueries
 from holdfast.catalog.leases import LeaseQueries
-from holdfast.catalog.logins import LoginQueries
 from holdfast.catalog.memories import MemoryQueries
 from holdfast.catalog.mending import MendingQueries
 from holdfast.catalog.namespaces import NamespaceQueries
+from holdfast.catalog.orphans import OrphanQueries
 from holdfast.catalog.overviews import OverviewQueries
 from holdfast.catalog.packs import PackQueries, PackRowQueries, RetiredQueries
 from holdfast.catalog.pending import PendingQueries
 from holdfast.catalog.replies import ReceivedQueries, ReplyQueries
 from holdfast.catalog.sessions import SessionQueries
-from holdfast.catalog.signins import SignInQueries
 from holdfast.catalog.snapshots import SnapshotQueries
+from holdfast.catalog.taskchanges import TaskChangeQueries
 from holdfast.catalog.tasks import TaskQueries
 from holdfast.catalog.traces import TraceQueries
 from holdfast.catalog.upkeep import BackupQueries, UpkeepQueries
@@ -57,6 +57,7 @@ class Transaction(
     EventQueries,
     WebhookQueries,
     TaskQueries,
+    TaskChangeQueries,
     GitBackupQueries,
     EntityQueries,
     ReplyQueries,
@@ -64,6 +65,7 @@ class Transaction(
     RetiredQueries,
     BackupQueries,
     MendingQueries,
+    OrphanQueries,
     PackRowQueries,
     ErasureQueries,
     OverviewQueries,

@@ -32,8 +32,7 @@ from pathlib import Path
 from typing import Final
 
 from holdfast.model.upkeep import Loss
-from holdfast.private import create
-from holdfast.syncing import sync_folder
+from holdfast.ownfiles import create, sync_folder
 
 _RECORD: Final = struct.Struct("<8sQQQq")
 """What it is, of which file; the counts that were acknowledged and begun, and where the first of

@@ -16,6 +16,7 @@ import os
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache, partial
 from importlib import import_module
 from typing import Final, NoReturn, Protocol, cast
 
@@ -199,18 +200,13 @@ class Parser(argparse.ArgumentParser):
     """A parser that writes to the console, and raises instead of exiting."""
 
     def __init__(self, name: str, console: Console, command: Command) -> None:
-        super().__init__(
-            prog=f"holdfast {name}",
-            formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(
-                prog, width=min(console.width, _READABLE) - 2
-            ),
-            allow_abbrev=False,  # an abbreviation of today may be ambiguous tomorrow
-            add_help=False,
-        )
-        self._console = console
+        # All that may be said is there already in a process that has read such a command before.
+        vars(self).update(vars(_options_of(name, command)))
         self.color = False  # From Python 3.14 on argparse would colour by itself.
-        command.configure(self)
-        add_global_options(self)
+        self._console = console
+        self.formatter_class = partial(
+            argparse.RawDescriptionHelpFormatter, width=min(console.width, _READABLE) - 2
+        )
 
     def error(self, message: str) -> NoReturn:
         """Refuses a command line."""
@@ -227,6 +223,19 @@ class Parser(argparse.ArgumentParser):
         """Writes the help to the console."""
         del file
         self._console.out.write(self.format_help())
+
+
+@cache
+def _options_of(name: str, command: Command) -> argparse.ArgumentParser:
+    """Returns what may be said to a command: reading a command line leaves no trace in it."""
+    parser = argparse.ArgumentParser(
+        prog=f"holdfast {name}",
+        allow_abbrev=False,  # an abbreviation of today may be ambiguous tomorrow
+        add_help=False,
+    )
+    command.configure(parser)
+    add_global_options(parser)
+    return parser
 
 
 def add_global_options(parser: argparse.ArgumentParser) -> None:

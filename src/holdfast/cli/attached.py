@@ -9,7 +9,6 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import NOT_FOUND, Refused, how_to_bring_back, operand_of
 from holdfast.cli.places import stand_in
 from holdfast.cli.words import agreed_lines, disagreed_lines
-from holdfast.escaping import escaped
 from holdfast.settings import holds_vault, is_url
 
 NAMED = 3
@@ -130,7 +129,7 @@ def _tell_of_loss(console: Console, location: str) -> None:
     """Says that something is missing, with every command until somebody has accepted it."""
     loss = console.open_vault(location).find_loss()
     if loss is not None:
-        console.note(f"the catalog is damaged: {escaped(str(loss))}\n  {LOSS_HINT}")
+        console.note(f"the catalog is damaged: {loss}", f"  {LOSS_HINT}")
 
 
 def _find_meant(console: Console, location: str, found: "holdfast.Workspace | None") -> str | None:

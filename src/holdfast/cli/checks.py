@@ -21,7 +21,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import DAMAGE_HINT, hint_of
 from holdfast.cli.hooks import problems
 from holdfast.errors import HoldfastError
-from holdfast.private import is_open
+from holdfast.ownfiles import is_open
 from holdfast.settings import holds_vault, is_url, mirrors_of
 
 OK, WARN, FAIL = "ok", "warn", "fail"

@@ -12,6 +12,7 @@ Like `thin`, this imports nothing that costs time.
 import os
 
 from holdfast.cli.thin import upwards
+from holdfast.ownfiles import read_small
 
 _RIGHTS = ("Uid", "Gid", "Groups", "CapEff", "NoNewPrivs", "Seccomp", "Seccomp_filters")
 """Lines of /proc/PID/status; a kernel that is too old for one of them has it for nobody."""
@@ -79,7 +80,8 @@ def _bounds_of(groups: str) -> list[str]:
 
 
 def _lines_of(path: str, names: tuple[str, ...]) -> dict[str, str]:
-    lines = _read(path).splitlines()
+    # The few that may be one of them, found in C: there are some sixty.
+    lines = [line for line in _read(path).splitlines() if line.startswith(names)]
     return {
         name: line[len(name) :].strip(": \t")
         for name in names
@@ -96,5 +98,4 @@ def _find(path: str) -> str | None:
 
 
 def _read(path: str) -> str:
-    with open(path, "rb") as file:
-        return file.read().decode("utf-8", "surrogateescape")
+    return read_small(path).decode("utf-8", "surrogateescape")

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final, TextIO
 
 import holdfast
 from holdfast.cli.vaults import OwnVaults, Vaults
-from holdfast.escaping import escaped
+from holdfast.escaping import RAW, escaped, escaped_lines
 from holdfast.progress import Progress, no_progress
 from holdfast.settings import (
     expand,
@@ -151,26 +151,27 @@ class Console:
         if not self.is_json and not self.is_quiet:
             self.out.write(f"{line}\n")
 
-    def note(self, line: str) -> None:
+    def note(self, *lines: str) -> None:
         """Writes a remark to stderr: beside the answer, not part of it."""
-        if not self.is_json and not self.is_quiet:
-            self.err.write(f"holdfast: {line}\n")
+        if not self.is_quiet:
+            self.warn(*lines)
 
-    def warn(self, line: str) -> None:
+    def warn(self, *lines: str) -> None:
         """Writes a remark to stderr that is worth it, quiet or not."""
         if not self.is_json:
-            self.complain(f"holdfast: {line}")
+            # Nothing of ours ends a line, or has a style: what does is a name that somebody chose.
+            self.complain("\n".join(map(escaped, (f"holdfast: {lines[0]}", *lines[1:]))))
 
     def complain(self, text: str) -> None:
-        """Writes what went wrong; quiet or not."""
-        self.err.write(f"{text}\n")
+        """Writes what went wrong, made safe to show; quiet or not."""
+        self.err.write(f"{escaped_lines(text)}\n")
 
     def tell_of_recovery(self, sentence: str) -> None:
         """Says on stderr what was put right before the command did its work; quiet or not."""
         if self.is_json:
             self._write_json(self.err, {"recovered": sentence})
         else:
-            self.complain(f"holdfast: {escaped(sentence)}")
+            self.warn(sentence)
 
     def fail(self, document: Mapping[str, object]) -> None:
         """Writes what went wrong, for programs."""
@@ -212,7 +213,7 @@ def system_console() -> Console:
     _replace_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         # A name that the terminal's encoding lacks is no reason to fail.
-        stream.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - both are TextIOWrapper unless a test put something else there
+        stream.reconfigure(errors=RAW)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - both are TextIOWrapper unless a test put something else there
     return Console(
         out=sys.stdout,
         err=sys.stderr,

@@ -158,11 +158,14 @@ def report(error: Exception, console: Console) -> int:
             told["paths"] = paths
         console.fail({"error": told})
     else:
-        _complain(console, message, paths, hint)
+        is_said = len(paths) == 1 and message.startswith(f"{paths[0]} ")
+        _complain(console, message, [] if is_said else paths, hint)
     if console.is_verbose:
         import traceback  # noqa: PLC0415 - for whoever asks
 
-        console.complain("".join(traceback.format_exception(error)).rstrip())
+        lines = "".join(traceback.format_exception(error)).splitlines()
+        # A message that ends a line, to go on with one that looks like ours, stays within this.
+        console.complain("\n".join(f"| {line}" for line in lines))
     return exit_code_of(error)
 
 

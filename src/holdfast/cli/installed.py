@@ -12,10 +12,12 @@ finds another file named, and lets Python do the work.
 
 import os
 import sys
+from collections.abc import Iterable
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
 
 from holdfast.cli import thin
+from holdfast.cli.exits import usage
 
 NAME = "holdfast"
 IN_PYTHON = "holdfast-python"
@@ -31,6 +33,16 @@ def program() -> list[str]:
                 return [beside]
     # -P: nothing in the directory that an agent happens to be in is ever imported.
     return [sys.executable, "-P", "-m", "holdfast.cli.main"]
+
+
+def check_settled(words: Iterable[str]) -> None:
+    """Refuses a command that no settings can hold."""
+    for word in words:
+        try:
+            word.encode()
+        except UnicodeEncodeError as exc:
+            hint = "Use a directory, and a vault, whose paths are UTF-8."
+            raise usage(f"{word} is not UTF-8, as settings of agents are", hint=hint) from exc
 
 
 def client_stamp() -> bytes:

@@ -1,7 +1,8 @@
 """Snapshots as people call them: by id, by label, by task, or by when it was.
 
-What the engine knows (an id or its beginning, `latest`, `@`, `@-n`) goes first and unchanged. A
-label is one only to the letter, and only if one snapshot has it: nothing is guessed.
+What only the engine can mean (`latest`, `@`, `@-n`, whatever begins with `snap-`, a whole id) goes
+first and unchanged. A label is one only to the letter, and only if one snapshot has it: nothing is
+guessed. It goes before the beginning of an id, which fits by chance if it is short.
 """
 
 import re
@@ -28,13 +29,13 @@ WHEN_HINT: Final = (
 )
 
 
-def add_moment(parser: ArgumentParser, *, default: str | None = None, name: str = "id") -> None:
+def add_moment(parser: ArgumentParser, *, default: str | None = None) -> None:
     """Adds an argument that names a snapshot; with a default it may be left out."""
     if default is None:
-        parser.add_argument(name, metavar="ID", help=HELP)
+        parser.add_argument("id", metavar="ID", help=HELP)
     else:
         said = f"{HELP} (default: {default})"
-        parser.add_argument(name, nargs="?", metavar="ID", help=said)
+        parser.add_argument("id", nargs="?", metavar="ID", help=said)
 
 
 def id_of(namespace: "holdfast.Namespace", text: str, *, now: datetime) -> str:
@@ -44,11 +45,17 @@ def id_of(namespace: "holdfast.Namespace", text: str, *, now: datetime) -> str:
     if _WHEN.fullmatch(text):
         return _at(namespace, instant_of(text, now=now), text).id
     from holdfast.errors import Conflict, SnapshotNotFound  # noqa: PLC0415 - see `_PLAIN`
+    from holdfast.ids import is_snapshot_id  # noqa: PLC0415 - as above
 
+    is_whole = is_snapshot_id(f"snap-{text}")
+    found = None if is_whole else _find_labelled(namespace, text)
+    if found is not None:
+        return found.id
     try:
         return namespace.get_snapshot(text).id
     except (SnapshotNotFound, Conflict):
-        found = _find_called(namespace, text)
+        found = _find_labelled(namespace, text) if is_whole else None
+        found = found or _find_last_of(namespace, text)
         if found is None:
             raise
         return found.id
@@ -59,8 +66,8 @@ def find_id(namespace: "holdfast.Namespace", text: str | None, *, now: datetime)
     return None if text is None else id_of(namespace, text, now=now)
 
 
-def _find_called(namespace: "holdfast.Namespace", text: str) -> "holdfast.SnapshotInfo | None":
-    """Returns the snapshot with a label, or else the last one of a task."""
+def _find_labelled(namespace: "holdfast.Namespace", text: str) -> "holdfast.SnapshotInfo | None":
+    """Returns the snapshot with a label; refuses if several have it."""
     if not text:
         return None
     labelled = namespace.timeline(label=text, limit=_NAMED)
@@ -72,7 +79,12 @@ def _find_called(namespace: "holdfast.Namespace", text: str) -> "holdfast.Snapsh
             exit_code=CONFLICT,
             hint="Give the id of the one that you mean.",
         )
-    return next(iter(labelled or namespace.timeline(task_id=text, limit=1)), None)
+    return next(iter(labelled), None)
+
+
+def _find_last_of(namespace: "holdfast.Namespace", task: str) -> "holdfast.SnapshotInfo | None":
+    """Returns the last snapshot of a task."""
+    return next(iter(namespace.timeline(task_id=task, limit=1)), None) if task else None
 
 
 def _at(namespace: "holdfast.Namespace", when: datetime, text: str) -> "holdfast.SnapshotInfo":

@@ -6,7 +6,7 @@ import subprocess
 from html import escape
 
 from holdfast.cli.console import Console
-from holdfast.private import create
+from holdfast.ownfiles import create
 from holdfast.settings import find_opener, find_runtime_directory
 from holdfast.settingsfile import as_given
 

@@ -11,7 +11,7 @@ spelled out.
 import os
 import zlib
 from base64 import b85encode
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import sha1
 
 import holdfast
@@ -19,7 +19,7 @@ from holdfast.cli import words
 from holdfast.cli.console import Console
 from holdfast.cli.wordwise import marked
 from holdfast.entries import Link
-from holdfast.escaping import escaped_line, quoted
+from holdfast.escaping import as_raw, escaped_line, quoted_for_git
 from holdfast.git.names import is_refused
 
 _LINK = "120000"
@@ -47,13 +47,13 @@ def lines_of(
     modes = [getattr(each, "mode", None) for each in (change.old, change.new)]
     if words.is_folder(change):
         more = "" if None in modes else ": mode {:o} -> {:o}".format(*modes)
-        yield f"Directory {quoted(change.name)} {change.change}{more}"
+        yield f"Directory {quoted_for_git(change.name)} {change.change}{more}"
         return
     if change.is_executable_config:
         yield console.paint("! executable configuration: other programs run this", "yellow")
     git_modes = _git_mode(change.old), _git_mode(change.new)
     if None not in modes and modes[0] != modes[1] and git_modes[0] == git_modes[1]:
-        yield "Mode of {}: {:o} -> {:o}".format(quoted(change.name), *modes)
+        yield "Mode of {}: {:o} -> {:o}".format(quoted_for_git(change.name), *modes)
     if is_said_by_git(patch):
         yield from _file(console, patch, git_modes, word_by_word=word_by_word)
 
@@ -90,7 +90,7 @@ def _file(
     remark, hunks = _hunks(patch)
     if remark and hunks is not None:
         yield remark
-    yield console.paint(f"diff --git {quoted(old)} {quoted(new)}", "bold")
+    yield console.paint(f"diff --git {quoted_for_git(old)} {quoted_for_git(new)}", "bold")
     yield from _header(patch, modes)
     if patch.before is not None and patch.after is not None and not console.is_terminal:
         yield from _binary(patch.before, patch.after, change)
@@ -109,14 +109,16 @@ def _file(
     if word_by_word:
         yield from (_painted_words(console, line) for line in marked(hunks))
         return
-    for line in _link_lines(change) if _LINK in modes else hunks:
+    # A program gets the very bytes of a link; what a person sees is escaped.
+    decoded = os.fsdecode if console.is_terminal else as_raw
+    for line in _link_lines(change, decoded) if _LINK in modes else hunks:
         yield _content_line(console, line)
 
 
-def _link_lines(change: "holdfast.Change") -> Iterator[str]:
+def _link_lines(change: "holdfast.Change", decoded: Callable[[bytes], str]) -> Iterator[str]:
     """Yields the one hunk of a link: its target may have line ends, and seldom ends with one."""
     entries = (change.old, change.new)
-    targets = [os.fsdecode(each.target) if isinstance(each, Link) else "" for each in entries]
+    targets = [decoded(each.target) if isinstance(each, Link) else "" for each in entries]
     sides = [target.removesuffix("\n").split("\n") if target else [] for target in targets]
     yield "@@ -{} +{} @@".format(*(f"{int(bool(lines))},{len(lines)}" for lines in sides))
     for sign, target, lines in zip("-+", targets, sides, strict=True):
@@ -136,8 +138,8 @@ def _header(patch: "holdfast.Patch", modes: tuple[str, str]) -> Iterator[str]:
         yield f"new mode {modes[1]}"
     if patch.renamed_from is not None:
         yield "similarity index 100%"
-        yield f"rename from {quoted(patch.renamed_from)}"
-        yield f"rename to {quoted(change.name)}"
+        yield f"rename from {quoted_for_git(patch.renamed_from)}"
+        yield f"rename to {quoted_for_git(change.name)}"
 
 
 def _hunks(patch: "holdfast.Patch") -> tuple[str, list[str] | None]:
@@ -150,7 +152,7 @@ def _hunks(patch: "holdfast.Patch") -> tuple[str, list[str] | None]:
 
 def _named(name: str) -> str:
     """Returns a name as it stands behind `---`: one with blanks ends with a tab."""
-    safe = quoted(name)
+    safe = quoted_for_git(name)
     return f"{safe}\t" if " " in safe and not safe.startswith('"') else safe
 
 

@@ -32,6 +32,7 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import FAILED, Refused
 from holdfast.cli.vaults import FindObjects, OwnVaults, Vaults
 from holdfast.errors import Busy, Unavailable
+from holdfast.escaping import RAW
 from holdfast.settings import find_pager, process_environ, use_time_zone
 
 logger = logging.getLogger(__name__)
@@ -240,11 +241,11 @@ class Request:
     def _encoded(self, text: str) -> bytes:
         # As `system_console` has it: a name that the encoding lacks is no reason to fail.
         try:
-            return text.encode(self._encoding, "backslashreplace")
+            return text.encode(self._encoding, RAW)
         except UnicodeError:
             # One that takes some texts alone (idna). The command is done: to tell of it is all
             # that is left.
-            return text.encode("ascii", "backslashreplace")
+            return text.encode("ascii", RAW)
 
     def _send(self, fields: list[bytes]) -> None:
         """Sends if somebody is there: a command is finished all the same if not."""

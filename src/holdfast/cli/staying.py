@@ -28,7 +28,6 @@ import logging
 import os
 import select
 import signal
-import sys
 import time
 from collections import OrderedDict
 from contextlib import suppress
@@ -39,16 +38,18 @@ import holdfast
 from holdfast.cli import thin
 from holdfast.cli.exits import DONE
 from holdfast.cli.installed import client_stamp
+from holdfast.cli.owncode import OwnCode
 from holdfast.cli.resident import Answer, Door, OneVault, Request, answer_with
 from holdfast.cli.watch import end_signals
 from holdfast.errors import Busy, HoldfastError
+from holdfast.ownfiles import read_small
 from holdfast.settings import CATALOG_NAME
 
 logger = logging.getLogger(__name__)
 
 POLL_S: Final = 5.0
 """How often it looks whether its vault, its code and its user's session are still there, beside
-before each command: 300 files take half a millisecond."""
+before each command."""
 
 MOST_DIRECTORIES: Final = 4
 """Which are kept open, with the index of their files in memory."""
@@ -189,8 +190,8 @@ class _Staying:
         self._do = _without_paging(answer_with(self._vault))
         self._idle_s = idle_s
         self._since, self._used_at = time.time(), time.monotonic()
-        self._code: dict[str, tuple[int, int] | None] = {}
-        self._note_code()
+        self._code = OwnCode()
+        self._has_current_code = self._code.is_current
         self._door.status = self._status
 
     def run(self, signals: int) -> None:
@@ -211,21 +212,28 @@ class _Staying:
     def _step(self, signals: int) -> bool:
         """Waits for the next command and does it; returns False if it is the end."""
         ready = self._wait(signals)
-        # Before anybody is greeted: who finds nobody behind the socket does it without us.
+        # Before anybody is greeted: who finds nobody behind the socket does it without us, as does
+        # who is told that our code is not what there is now.
         if signals in ready or not self._is_wanted():
             return False
         if time.monotonic() >= self._used_at + LEISURE_S:
             self._vault.let_go()
         if self._door.fileno() not in ready:
-            return True
+            return self._code.is_current()
+        # Beside the greeting: it is known before anything is done for whoever asks.
+        self._has_current_code = self._code.looking()
         self._vault.check_current()
         goes_on = self._door.serve(self._answer)
-        self._note_code()
+        # Whatever was asked for: what the look reads is not replaced before it has ended.
+        is_current = self._has_current_code()
+        self._code.note()
         if os.fstat(2).st_size > LONGEST_LOG:
             os.ftruncate(2, 0)
-        return goes_on and _memory_bytes() <= MOST_BYTES
+        return goes_on and is_current and _memory_bytes() <= MOST_BYTES
 
     def _answer(self, request: Request) -> int | None:
+        if not self._has_current_code():
+            return None
         code = self._do(request)
         if code is not None:
             self._used_at = time.monotonic()
@@ -244,10 +252,8 @@ class _Staying:
         return {fd for fd, _ in poll.poll(max(0.0, min(self._idle_s - used_s, soon)) * 1000 + 1)}
 
     def _is_wanted(self) -> bool:
-        """Says whether it is used, and all that it stands on is as it was."""
+        """Says whether it is used, and all that it stands on but its code is as it was."""
         if time.monotonic() >= self._used_at + self._idle_s:
-            return False
-        if any(_state_of(path) != state for path, state in self._code.items()):
             return False
         try:
             self._check_there()
@@ -255,14 +261,9 @@ class _Staying:
             return False
         return True
 
-    def _note_code(self) -> None:
-        """Notes what the files of ours look like that were loaded since."""
-        for name, module in list(sys.modules.items()):
-            path = getattr(module, "__file__", None)
-            if path and path not in self._code and name.partition(".")[0] == "holdfast":
-                self._code[path] = _state_of(path)
-
     def _status(self) -> list[str]:
+        if not self._has_current_code():
+            raise ConnectionError("who asks finds nobody, as after an upgrade")
         idle_s = time.monotonic() - self._used_at
         pairs = {
             "since": f"{self._since:.0f}",
@@ -277,19 +278,10 @@ def _without_paging(answer: Answer) -> Answer:
     return lambda request: None if request.is_paged else answer(request)
 
 
-def _state_of(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_size
-
-
 def _memory_bytes() -> int:
     """Returns how much memory this process has that no file stands for."""
     try:
-        with open("/proc/self/statm", encoding="ascii") as file:
-            _, resident, shared, *_ = map(int, file.read().split())
+        _, resident, shared, *_ = map(int, read_small("/proc/self/statm").split())
     except (OSError, ValueError):
         return 0
     return (resident - shared) * os.sysconf("SC_PAGE_SIZE")

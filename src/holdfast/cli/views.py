@@ -36,7 +36,7 @@ def agreed_view(agreed: "holdfast.Agreed") -> dict[str, object]:
     """Returns what a directory took in of what was done through its namespace."""
     return {
         "brought": [change_view(change) for change in agreed.brought],
-        "brought_count": len(agreed.brought),
+        "brought_count": agreed.brought.count(),
         "gave_way": [*agreed.gave_way],
         "failed": agreed.failed,
     }

@@ -181,7 +181,7 @@ class _Watch:
             return False
         if self._door.fileno() in ready and not self._door.serve(self._answer):
             return False
-        if self._activity is not None and self._activity.fileno() in ready:
+        if self._activity is not None and self._activity.is_in(ready):
             self._listen_at = time.monotonic() + PAUSE_S
             # None: it cannot say, so everything is suspect.
             if self._activity.take() != frozenset():
@@ -214,7 +214,7 @@ class _Watch:
         poll.register(self._door.fileno(), select.POLLIN)
         due = [self._check_at - now, POLL_S]
         if self._activity is not None and now >= self._listen_at:
-            poll.register(self._activity.fileno(), select.POLLIN)
+            self._activity.wake(poll)
         elif self._activity is not None:
             due.append(self._listen_at - now)
         if not self._is_ahead:

@@ -175,10 +175,10 @@ def unread_lines(coverage: "holdfast.Coverage | None") -> Iterator[str]:
 
 def agreed_lines(agreed: "holdfast.Agreed") -> Iterator[str]:
     """Yields what a directory took in of what was done through its namespace."""
-    if agreed.brought:
-        many = number(len(agreed.brought), "change")
-        names = some(change.name for change in agreed.brought)
-        yield f"took in {many} made through the namespace: {names}"
+    count = agreed.brought.count()
+    if count:
+        names = some((change.name for change in agreed.brought), count)
+        yield f"took in {number(count, 'change')} made through the namespace: {names}"
 
 
 def disagreed_lines(agreed: "holdfast.Agreed") -> Iterator[str]:
@@ -194,19 +194,20 @@ def gave_way_lines(snapshot: "holdfast.SnapshotInfo") -> Iterator[str]:
     """Yields what was changed on both sides, and where the namespace's version is."""
     if names := snapshot.detail.get("gave_way"):
         where = short(str(snapshot.detail.get("gave_way_in")))
-        more = int(snapshot.detail.get("gave_way_count", 0)) - len(names)
-        said = some([*names, *[""] * more])
+        said = some(names, int(snapshot.detail.get("gave_way_count", 0)))
         yield f"What the namespace had of {said} is in {where}: the directory's took its place."
     elif snapshot.detail.get("gave_way_unread"):
         where = short(str(snapshot.detail.get("gave_way_in")))
         yield f"What the namespace had is damaged, and in {where}: the directory's took its place."
 
 
-def some(names: Iterable[str]) -> str:
-    """Returns the first of some names, and how many more there are."""
+def some(names: Iterable[str], count: int = 0) -> str:
+    """Returns the first of some names, and how many more there are: of `count`, named or not."""
     every = [*names]
-    said = ", ".join(escaped(name) for name in every[:SOME_NAMES])
-    return said if len(every) <= SOME_NAMES else f"{said} and {len(every) - SOME_NAMES:,} more"
+    shown = every[:SOME_NAMES]
+    said = ", ".join(map(escaped, shown))
+    more = max(count, len(every)) - len(shown)
+    return f"{said} and {more:,} more" if more else said
 
 
 def omission_lines(console: Console, coverage: "holdfast.Coverage") -> Iterator[str]:

@@ -28,8 +28,8 @@ from holdfast.durable.logformat import (
 )
 from holdfast.errors import HoldfastError, StorageFull, TooLarge, Unavailable
 from holdfast.errors.system import NO_ROOM
+from holdfast.ownfiles import sync_folder
 from holdfast.storekeys import NEW_LOG
-from holdfast.syncing import sync_folder
 
 STEP: Final = 1 << 20
 """How much room is reserved at once: some ten thousand records of a small value."""

@@ -5,6 +5,6 @@ catalog for rows, a blob store for packs, a clock and an id maker that are hande
 
 `advance` is the heart: the one way in which a timeline grows. `snapshots`, `restore`, `undo`,
 `fork`, `merge` and `archives` are plans for it. `pending` is the one way in which a plane
-changes in between; `files`, `editing` and `storeplane` are faces over it. `retention`,
+changes in between; `files`, `store`, `sessions` and `memory` are faces over it. `retention`,
 `collect` and `verify` look after what is stored. `objects` reads, `stage` writes.
 """

@@ -99,7 +99,7 @@ class Attended(Workspace):
         with ExitStack() as stack:
             handle = self._plain
             try:
-                stack.enter_context(self._exclusive())
+                stack.enter_context(self._exclusive(only_looks=True))
                 glance = Glance(self._directory, only_names=only_names, keeps_unread=True)
                 handle = glance.at(handle)
             except DirectoryMissing:
@@ -123,7 +123,8 @@ class Attended(Workspace):
         begun = clock()
         if seen.until is None or begun >= seen.until or seen.beside != beside:
             with self.looked_at(only_names=True) as handle, folded_head(handle) as (_, folded):
-                seen.beside, seen.dirty, seen.size = beside, folded.is_dirty, folded.size
+                seen.beside, seen.size = beside, folded.size
+                seen.dirty = folded.has_rows or folded.is_dirty  # As `Namespace.is_dirty` says it.
             ended = clock()
             seen.until = ended + max(ended - begun, timedelta(0)) * RESTS
         path = legible(str(self.path))
@@ -318,6 +319,10 @@ class DirectoryObjects(Objects):
             message = f"too much in {self._handle.name} is in no snapshot yet to be sent"
             raise TooLarge(message).with_hint("Take a snapshot, and ask for it there.")
         return DirectoryObjects(self._handle, self._source.unbound(), self._stage)
+
+    def ahead(self, object_ids: Sequence[ObjectId]) -> Objects:
+        """Returns the same objects, of which these will be read soon, in this order."""
+        return DirectoryObjects(self._handle, self._source.ahead(object_ids), self._stage)
 
     def get_root(self, root_id: ObjectId) -> Root:
         """Returns the roots of all planes that one root names."""

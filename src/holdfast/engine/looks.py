@@ -7,10 +7,13 @@ on its timeline.
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 
+from holdfast.engine.capturing.capture import Rereading
 from holdfast.engine.core.paths import PathLike
+from holdfast.engine.directory.agreeing import Agreed
 from holdfast.engine.directory.directory import Directory
-from holdfast.engine.directory.present import Glance
+from holdfast.engine.directory.present import Glance, Status
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline.diff import collect_changes
@@ -29,14 +32,47 @@ class Looks(ABC):
     """The timeline and all that belongs to it; its files are those last captured."""
     _directory: Directory
     _plain: Handle
+    _recovered: str | None
+    _waiting: str | None
+    """What is said of an interrupted restore that could not be put right just now."""
+    _agreed: Agreed | None
 
     @abstractmethod
-    def _exclusive(self, *, makes_anew: bool = False) -> AbstractContextManager[None]:
+    def _exclusive(
+        self, *, makes_anew: bool = False, only_looks: bool = False
+    ) -> AbstractContextManager[None]:
         """Holds the directory."""
+
+    @property
+    @abstractmethod
+    def path(self) -> Path:
+        """Where the directory is."""
+
+    def status(self, *, limit: int | None = None) -> Status:
+        """Returns how the directory stands against the timeline; takes no snapshot."""
+        glance = Glance(
+            self._directory,
+            only_names=True,
+            keeps_unread=True,
+            rereading=Rereading.NOT_IN_MOTION,
+        )
+        excluded: list[Change] = []
+        with self._exclusive(only_looks=True), glance.drift(self._plain) as (head, found):
+            there = glance.without_excluded(found, excluded)
+            changes, position = collect_changes(there, limit=limit, counts=True), head.position
+        return Status(
+            path=self.path,
+            namespace=self.namespace.name,
+            head=None if position is None else self.namespace.get_snapshot(position),
+            changes=changes,
+            coverage=self._directory.coverage.excluding(len(excluded)),
+            recovered=self._waiting or self._recovered,
+            agreed=self._agreed,
+        )
 
     def is_dirty(self) -> bool:
         """Says whether the directory differs from what the timeline stands on, or may."""
-        with self._exclusive():
+        with self._exclusive(only_looks=True):
             return bool(self._unkept(limit=1))
 
     def diff(
@@ -48,7 +84,7 @@ class Looks(ABC):
         limit: int | None = None,
     ) -> Changes:
         """Returns what leads from one snapshot to another, or to the directory as it is now."""
-        with self._exclusive():
+        with self._exclusive(only_looks=True):
             shown = self._shown(new, only_names=True)
             return shown.diff(old, new, paths=paths, limit=limit)
 
@@ -61,7 +97,7 @@ class Looks(ABC):
         context_lines: int = 3,
     ) -> str:
         """Returns a unified diff of one file between two moments; empty if nothing differs."""
-        with self._exclusive():
+        with self._exclusive(only_looks=True):
             return self._shown(new).text_diff(path, old, new, context_lines=context_lines)
 
     def text_diffs(
@@ -73,7 +109,7 @@ class Looks(ABC):
         context_lines: int = 3,
     ) -> list[tuple[Change, str]]:
         """Returns what `diff` does, with the text of each change; the directory is read once."""
-        with self._exclusive():
+        with self._exclusive(only_looks=True):
             return self._shown(new).text_diffs(old, new, paths=paths, context_lines=context_lines)
 
     def patches(
@@ -89,7 +125,7 @@ class Looks(ABC):
         Of what is no text, that is the content: 16 MiB of a file and 64 MiB in all, at the most.
         """
         wanted = TextDiffs(old, new, paths=paths, context_lines=context_lines)
-        with self._exclusive():
+        with self._exclusive(only_looks=True):
             return self._shown(new).comparing.patches(wanted)
 
     def history(
@@ -98,7 +134,7 @@ class Looks(ABC):
         """Returns what happened to one thing, newest first; what is in no snapshot yet, too."""
         if before is not None:
             return self.namespace.history(name, limit=limit, before=before)
-        with self._exclusive():
+        with self._exclusive(only_looks=True):
             return self._shown(None, only_names=True).history(name, limit=limit)
 
     def _unkept(self, *, limit: int) -> Changes:

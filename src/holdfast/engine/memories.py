@@ -157,7 +157,7 @@ class Memories(Part):
         most = check_limit(wanted.limit)
         chosen = choose(self._handle, wanted, agent_id=wanted.agent_id)
         last = wanted.starting_after
-        before = None if last is None else self._find(last)
+        before = None if last is None else self._seen(last)
         return recall.newest_of(self._handle, chosen, most=most, before=before)
 
     @does(SearchMemories)
@@ -174,6 +174,15 @@ class Memories(Part):
         if found is None:
             raise MemoryNotFound(memory_id)
         return found
+
+    def _seen(self, memory_id: str) -> MemoryRow:
+        """Returns where a list goes on; the memory may be gone since it was seen."""
+        with looking(self._handle) as (transaction, head):
+            if head is not None:
+                found = transaction.find_memory_as_seen(head.namespace_id, memory_id)
+                if found is not None:
+                    return found
+        return self._find(memory_id)
 
     def _lock(self, transaction: Transaction, memory_id: str) -> tuple[Head, MemoryRow]:
         head = self._handle.find_and_lock(transaction)

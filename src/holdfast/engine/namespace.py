@@ -220,7 +220,7 @@ class Namespace:
         return snapshots.standing(self._handle)
 
     def is_dirty(self) -> bool:
-        """Says whether there are changes that no snapshot holds yet."""
+        """Says whether anything was written since the snapshot at `@`, be it taken back by hand."""
         with self._handle.context.catalog.read() as transaction:
             head = self._handle.find_head(transaction)
             return head is not None and transaction.count_pending(head.namespace_id) > 0

@@ -4,7 +4,7 @@ Nothing here reaches what another tenant has.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
@@ -214,12 +214,17 @@ class TenantVault:
         return Attachments(self._context, self._tenant.id).find_origins(path, is_sure=is_sure)
 
     def detach(
-        self, directory: str | os.PathLike[str] | None = None, *, namespace: str | None = None
+        self,
+        directory: str | os.PathLike[str] | None = None,
+        *,
+        namespace: str | None = None,
+        on_recovery: Callable[[str], None] | None = None,
     ) -> Attachment:
         """Lets go of an attached directory, named by its path or by its namespace.
 
         Nothing in it is touched, and the history stays: attached again, it goes on. The
-        directory need not be there any more.
+        directory need not be there any more. Where a restore of it had been interrupted, that is
+        put right first, and `on_recovery` is told.
         """
         if directory is None and namespace is None:
             raise InvalidValue("name a directory, or a namespace")
@@ -227,6 +232,7 @@ class TenantVault:
         path = None if directory is None else Path(directory).expanduser()
         found = attachments.get(path=path, namespace=namespace)
         with suppress(DirectoryMissing, DirectoryReplaced), self._open_workspace(found) as open_:
+            open_.on_recovery = on_recovery
             open_.recover()
         with found.locked():
             attachments.detach(found)

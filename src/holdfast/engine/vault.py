@@ -205,19 +205,23 @@ class Holdfast(TenantVault):
         target: str | os.PathLike[str],
         *,
         key: str | None = None,
+        replace: bool = False,
         progress: Progress = no_progress,
     ) -> BackedUp:
         """Makes a backup of the whole vault, or brings the one that is there up to date.
 
         In a directory, or a bucket (`s3://BUCKET/PREFIX`, `gs://…`, `az://…`). With a key of 32 or
         more characters, from here or the environment (`HOLDFAST_BACKUP_KEY`), it is encrypted.
+        One that another copy of this vault has made since both were the same is not overwritten,
+        unless with `replace`: `PathExists`.
 
         Beside writers and collections. Every object is hashed, and every head and snapshot
         followed to its last chunk; a vault that is damaged raises `Damaged`, and the backup
         before stays as it was. `holdfast.reinstate` makes a vault of it.
         """
         open_place = self._context.open_place or open_folder
-        return back_up(self._context, open_place(os.fspath(target), key=key), progress=progress)
+        place = open_place(os.fspath(target), key=key)
+        return back_up(self._context, place, replace=replace, progress=progress)
 
     def record_uses(self, uses: Iterable[KeyUse]) -> None:
         """Remembers when API keys were last used, and how often."""

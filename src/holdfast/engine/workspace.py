@@ -17,20 +17,18 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self, TypeVar
 
 from msgspec.structs import replace as changed
 
 from holdfast.engine.archives.checkout import checkout
-from holdfast.engine.capturing.capture import Rereading
 from holdfast.engine.core.paths import to_text
 from holdfast.engine.directory.agreeing import Agreed, agree
 from holdfast.engine.directory.attachments import Attachment, check, make_anew, take_over, unmake
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.entering import enter
 from holdfast.engine.directory.move import Act, Attached
-from holdfast.engine.directory.present import Glance, Status
+from holdfast.engine.directory.present import Glance
 from holdfast.engine.directory.preview import preview, preview_undo
 from holdfast.engine.directory.recovery import recover
 from holdfast.engine.directory.snapshot import keep
@@ -43,14 +41,20 @@ from holdfast.engine.tasks.life import TaskLife
 from holdfast.engine.tasks.prompts import Prompts
 from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline import undo
-from holdfast.engine.timeline.diff import collect_changes
 from holdfast.engine.timeline.selection import Selection, select
 from holdfast.engine.timeline.takeback import check_choice, take_back
 from holdfast.engine.timeline.takeback_many import take_back_since
-from holdfast.errors import Damaged, DriftFound, HoldfastError, InvalidValue, Unavailable
+from holdfast.errors import (
+    Damaged,
+    DriftFound,
+    HoldfastError,
+    InvalidValue,
+    LimitExceeded,
+    Unavailable,
+)
 from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import SnapshotInfo, SnapshotLike
-from holdfast.model.changes import Change, Changes, Merged, Restored
+from holdfast.model.changes import Changes, Merged, Restored
 from holdfast.operations.checks import checked
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.operation import takes
@@ -73,12 +77,12 @@ class Workspace(Looks):
         self._attachment, path, state = attachment, attachment.path, attachment.state
         self._directory = Directory(handle.context, path, state, rules=rules)
         self._guard = threading.RLock()
-        self._recovered: str | None = None
+        self._recovered = self._waiting = None
         self._just_recovered: str | None = None
         self._was_made = False
         self.on_recovery: Callable[[str], None] | None = None
         """Is told at once what was put right, whatever becomes of the call that did it."""
-        self._agreed: Agreed | None = None
+        self._agreed = None
         self.on_agreement: Callable[[Agreed], None] | None = None
         """Is told at once what was taken in of what was written through the namespace."""
         self._stand_on(handle)
@@ -153,7 +157,7 @@ class Workspace(Looks):
 
     def read_rules(self) -> bytes:
         """Returns what `.holdfastignore` says now; empty if there is none."""
-        with self._exclusive():
+        with self._exclusive(only_looks=True):
             return self._directory.rules_text()
 
     def agree(self) -> Agreed | None:
@@ -180,28 +184,6 @@ class Workspace(Looks):
             )
         return taken
 
-    def status(self, *, limit: int | None = None) -> Status:
-        """Returns how the directory stands against the timeline; takes no snapshot."""
-        glance = Glance(
-            self._directory,
-            only_names=True,
-            keeps_unread=True,
-            rereading=Rereading.NOT_IN_MOTION,
-        )
-        excluded: list[Change] = []
-        with self._exclusive(), glance.drift(self._plain) as (head, found):
-            there = glance.without_excluded(found, excluded)
-            changes, position = collect_changes(there, limit=limit, counts=True), head.position
-        return Status(
-            path=self.path,
-            namespace=self.namespace.name,
-            head=None if position is None else self.namespace.get_snapshot(position),
-            changes=changes,
-            coverage=self._directory.coverage.excluding(len(excluded)),
-            recovered=self._recovered,
-            agreed=self._agreed,
-        )
-
     # Going back, and forth
 
     @takes(RestoreOfDirectory)
@@ -219,7 +201,8 @@ class Workspace(Looks):
         if wanted.keep is not None:
             return self._restore_beside(wanted, check)
         note, limit, dry_run = Note(reason=wanted.reason), wanted.limit, wanted.dry_run
-        with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(wanted.rules):
+        holds = self._exclusive(makes_anew=not dry_run, only_looks=dry_run)
+        with holds, self._directory.judged_by(wanted.rules):
             target = self.namespace.get_snapshot(wanted.snapshot)
             if dry_run or selection.is_literal or selection.sought:
                 # A choice that cannot be is refused before anything is kept.
@@ -247,7 +230,8 @@ class Workspace(Looks):
     def _restore_beside(self, wanted: RestoreOfDirectory, check: Check) -> Restored:
         """Takes back what tasks changed since a snapshot, and keeps what others did."""
         note, limit, dry_run = Note(reason=wanted.reason), wanted.limit, wanted.dry_run
-        with self._exclusive(makes_anew=not dry_run), self._directory.judged_by(wanted.rules):
+        holds = self._exclusive(makes_anew=not dry_run, only_looks=dry_run)
+        with holds, self._directory.judged_by(wanted.rules):
             target = self.namespace.get_snapshot(wanted.snapshot)
             if dry_run:
                 seen = Glance(self._directory).at(self._plain)
@@ -275,7 +259,7 @@ class Workspace(Looks):
         is_last = operation is None and wanted.task is None
         check_choice(wanted, dry_run=wanted.dry_run and not is_last)
         if is_last and wanted.dry_run:
-            with self._exclusive():
+            with self._exclusive(only_looks=True):
                 return preview_undo(self._attached, limit=limit)
         if wanted.task is not None:
             return self._undo_task(wanted, wanted.task, check)
@@ -295,7 +279,7 @@ class Workspace(Looks):
 
     def _undo_task(self, wanted: UndoOfDirectory, task: str, check: Check) -> Restored:
         keep_mine, limit = wanted.keep_mine, wanted.limit
-        with self._exclusive(makes_anew=not wanted.dry_run):
+        with self._exclusive(makes_anew=not wanted.dry_run, only_looks=wanted.dry_run):
             if wanted.dry_run:
                 seen = Glance(self._directory).at(self._plain)
                 return take_back(seen, task, keep_mine=keep_mine, dry_run=True, limit=limit)
@@ -432,25 +416,24 @@ class Workspace(Looks):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     # Inside
 
     @contextmanager
-    def _exclusive(self, *, makes_anew: bool = False) -> Generator[None]:
-        """Holds the directory; with `makes_anew`, one that is missing is made, to be filled."""
+    def _exclusive(self, *, makes_anew: bool = False, only_looks: bool = False) -> Generator[None]:
+        """Holds the directory; with `makes_anew`, one that is missing is made, to be filled.
+
+        Who `only_looks` can do so while an interrupted restore cannot be put right.
+        """
         with self._guard, self._attachment.locked():
             self._was_made = makes_anew and make_anew(self._attachment)
             self._directory.attaching = check(self._attachment, self._plain).attaching
             self._directory.refresh()
-            self._just_recovered = recover(self._attached)
-            self._recovered = self._just_recovered or self._recovered
-            if self._just_recovered is not None and self.on_recovery is not None:
-                self.on_recovery(self._just_recovered)
-            self._take_in()
+            self._put_right(only_looks=only_looks)
+            if self._waiting is None:
+                self._take_in()
             try:
                 yield
             except HoldfastError as exc:
@@ -462,6 +445,23 @@ class Workspace(Looks):
                 raise
             finally:
                 self._directory.settle()
+
+    def _put_right(self, *, only_looks: bool) -> None:
+        """Puts right what an interrupted restore has left, and says so."""
+        self._just_recovered = self._waiting = None
+        if self._was_made and self.is_half_way:
+            # What the restore had left is gone with the directory: that it is, is what differs.
+            self._directory.journal.clear()
+        try:
+            self._just_recovered = recover(self._attached)
+        except (Unavailable, LimitExceeded) as exc:
+            if not only_looks:
+                raise
+            self._waiting = f"An interrupted restore is not taken back yet: {exc}"
+        self._recovered = self._just_recovered or self._recovered
+        said = self._waiting or self._just_recovered
+        if said is not None and self.on_recovery is not None:
+            self.on_recovery(said)
 
     def _take_in(self) -> None:
         """Brings in what was written through the namespace, if that can be."""

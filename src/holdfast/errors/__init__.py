@@ -86,6 +86,7 @@
     │   ├── DirectoryMissing    an attached directory was deleted or moved
     │   ├── CatalogReplaced     other files lie where the catalog was opened
     │   ├── StorageReadOnly     the disk takes no writes
+    │   ├── VaultUnfinished     a backup is still being brought back
     │   ├── StorageDenied       a bucket does not let us in
     │   ├── SandboxUnavailable  commands cannot be run here
     │   ├── Unreachable         a server does not answer
@@ -212,6 +213,7 @@ from holdfast.errors.system import (
     StorageFull,
     StorageReadOnly,
     TooLarge,
+    VaultUnfinished,
 )
 
 __all__ = [
@@ -309,6 +311,7 @@ __all__ = [
     "UnsafeArchive",
     "VaultTooNew",
     "VaultTooOld",
+    "VaultUnfinished",
     "VersionNotFound",
     "WebhookNotFound",
     "shorten",

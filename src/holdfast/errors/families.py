@@ -79,6 +79,8 @@ class Unavailable(HoldfastError):
 
     code = "unavailable"
     hint = "Check that the database and the object store answer, then retry."
+    paths: Sequence[str] = ()
+    """What could not be written in a directory, where that is known."""
 
 
 class OutcomeUnknown(Unavailable):

@@ -4,7 +4,7 @@ Nothing was written, and nothing is damaged.
 """
 
 import errno
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
@@ -34,6 +34,8 @@ class StorageFull(LimitExceeded):
 
     code = "storage_full"
     hint = "Free disk space, or run `collect` after deleting snapshots."
+    paths: Sequence[str] = ()
+    """What could not be written in a directory, where its disk is the one that is full."""
 
 
 class TooLarge(LimitExceeded):
@@ -61,6 +63,20 @@ class StorageReadOnly(Unavailable):
 
     code = "storage_read_only"
     hint = "Reading works. To write, mount the disk writable, or copy the vault to one that is."
+
+
+class VaultUnfinished(Unavailable):
+    """A vault is being made of a backup, and is none before that has ended."""
+
+    code = "vault_unfinished"
+    hint = (
+        "Wait until `holdfast reinstate` has ended. If it was killed, run the same command again: "
+        "it clears what was left, and begins anew."
+    )
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what} is being brought back from a backup, and is no vault yet")
+        self.what = what
 
 
 class SandboxUnavailable(Unavailable):

@@ -17,7 +17,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from holdfast import private
+from holdfast import ownfiles
 from holdfast.addresses import in_time, is_public, resolve
 from holdfast.errors import (
     GitFailed,
@@ -205,7 +205,7 @@ def _ssh(place: Path, shown: Credentials, host_key: HostKey, address: str) -> Se
     key, hosts = place / "key", place / "known_hosts"
     line = f"remote {host_key.line}\n".encode()
     for path, data in ((key, shown.private_key or b""), (hosts, line)):
-        with private.create(path) as file:
+        with ownfiles.create(path) as file:
             file.write(data)
     options = {
         "IdentityFile": _quoted(key),

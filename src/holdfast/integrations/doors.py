@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import holdfast
 from holdfast.errors import HoldfastError, InvalidValue
-from holdfast.integrations.carrying import carry_through
+from holdfast.integrations.calling import carry_through
 
 T = TypeVar("T")
 
@@ -60,6 +60,22 @@ class Door:
         with store.still() as reader:
             return _carried_out(steps, reader)
 
+    def read_one(self, make: Callable[[], Steps[T]], store: Any = None) -> T:
+        """Carries out steps that only read, and mostly are a single one: that sees one moment.
+
+        Where there are more, all of them are done anew, and see one moment.
+        """
+        self._check_waiting()
+        store = self.world.store if store is None else store
+        if hasattr(store, "still"):
+            steps = make()
+            try:
+                steps.send(next(steps)(store))
+            except StopIteration as done:
+                return done.value
+            steps.close()
+        return self.read(make(), store)
+
     def write(self, steps: Steps[T]) -> T:
         """Carries out steps of which some write."""
         self._check_waiting()
@@ -70,6 +86,12 @@ class Door:
         if self.is_awaited:
             return await _awaited(steps, self.world.store if store is None else store)
         return await asyncio.to_thread(self.read, steps, store)
+
+    async def aread_one(self, make: Callable[[], Steps[T]], store: Any = None) -> T:
+        """Does what `read_one` does, without keeping others waiting."""
+        if self.is_awaited:
+            return await self.aread(make(), store)
+        return await asyncio.to_thread(self.read_one, make, store)
 
     async def awrite(self, steps: Steps[T]) -> T:
         """Does what `write` does, without keeping others waiting; all of it, cancelled or not."""

@@ -13,14 +13,17 @@ import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from holdfast.errors import Conflict, InvalidSettings
-from holdfast.splicing import put, take_out
-from holdfast.syncing import sync_folder
+from holdfast.ownfiles import sync_folder
+from holdfast.splicing import find, put, take_out
 
 NAME: Final = "holdfast"
 """What our entry is called."""
+
+_PROGRAM_WORDS: Final = 4
+"""In as many words is said what is started: the program, or Python and our module."""
 
 _LARGEST: Final = 4 << 20
 _USUAL_MODE: Final = 0o644
@@ -62,15 +65,25 @@ class Command:
 
 def install(agent: Agent, directory: str, command: Command) -> tuple[str, bool]:
     """Writes our entry into the settings of a project; returns the file, and if it changed."""
-    entry = _entry(agent, command)
-    return _edit(
-        agent, directory, lambda text: put(text, section=agent.section, name=NAME, value=entry)
-    )
+
+    def change(text: str) -> str:
+        if _is_others(agent, text):
+            message = f"its {NAME!r} starts something else, and is not ours: rename that first"
+            raise ValueError(message)
+        return put(text, section=agent.section, name=NAME, value=_entry(agent, command))
+
+    return _edit(agent, directory, change)
 
 
 def uninstall(agent: Agent, directory: str) -> tuple[str, bool]:
     """Takes our entry out of the settings of a project; returns the file, and if it changed."""
-    return _edit(agent, directory, lambda text: take_out(text, section=agent.section, name=NAME))
+
+    def change(text: str) -> str:
+        if _is_others(agent, text):
+            return text
+        return take_out(text, section=agent.section, name=NAME)
+
+    return _edit(agent, directory, change)
 
 
 def _entry(agent: Agent, command: Command) -> dict[str, Any]:
@@ -80,6 +93,19 @@ def _entry(agent: Agent, command: Command) -> dict[str, Any]:
     if command.environ or referred:
         made["env"] = {**command.environ, **referred}
     return made
+
+
+def _is_others(agent: Agent, text: str) -> bool:
+    """Says whether somebody's own entry has our name: ours are known by what they start."""
+    entry = find(text, section=agent.section, name=NAME)
+    if not isinstance(entry, dict):
+        return entry is not None
+    members = cast("dict[str, Any]", entry)
+    arguments = members.get("args")
+    followed_by = cast("list[Any]", arguments) if isinstance(arguments, list) else []
+    words = [str(word) for word in (members.get("command"), *followed_by)]
+    programs = [os.path.basename(word) for word in words[:_PROGRAM_WORDS]]
+    return not ("mcp" in words and any(name.startswith(NAME) for name in programs))
 
 
 def _edit(agent: Agent, directory: str, change: Callable[[str], str]) -> tuple[str, bool]:
@@ -107,9 +133,12 @@ def _read(path: str) -> bytes | None:
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         return None
+    except OSError as exc:
+        raise InvalidSettings(path, reason=f"it cannot be read: {exc.strerror}") from exc
+    if not stat.S_ISREG(os.fstat(fd).st_mode):
+        os.close(fd)
+        raise InvalidSettings(path, reason="it is no file")
     with os.fdopen(fd, "rb") as file:
-        if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise InvalidSettings(path, reason="it is no file")
         data = file.read(_LARGEST + 1)
     if len(data) > _LARGEST:
         raise InvalidSettings(path, reason="it is larger than 4 MiB")

@@ -3,15 +3,20 @@
 Over HTTP, a request has to name us as its host and come from no page of somebody else, so that a
 web site cannot reach what listens here by another name; and whoever sends it shows a token, unless
 the person who started it does without. Bodies, sessions and the time they stay are bounded.
+
+A line on the standard streams that is no message is answered, so that nobody waits for its answer.
+Python reads more than the SDK does, lone surrogates for one: if that shows a request, the answer
+has its id. An answer of the other side has an id, too, which is one of ours, and none of its own.
 """
 
 import hmac
+import json
 import logging
 import signal
 import socket
 import sys
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import anyio
 import uvicorn
@@ -20,9 +25,14 @@ from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import SessionMessage
 from mcp_types import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    ErrorData,
+    JSONRPCError,
     ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
@@ -33,6 +43,7 @@ from mcp_types import (
     Resource,
     TextResourceContents,
 )
+from pydantic import ValidationError
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from holdfast.errors import HoldfastError, Unavailable
@@ -100,8 +111,21 @@ def serve_streams(server: Server[Any]) -> None:
     _configure_log()
 
     async def serve() -> None:
-        async with stdio_server() as (incoming, outgoing):
-            await server.run(incoming, outgoing, server.create_initialization_options())
+        understood, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
+        async with stdio_server() as (incoming, outgoing), anyio.create_task_group() as group:
+
+            async def sort_out() -> None:
+                # The SDK answers nothing but messages: for others, somebody would wait for ever.
+                async with incoming, understood:
+                    async for each in incoming:
+                        if isinstance(each, Exception):
+                            await outgoing.send(SessionMessage(refusal_of(each)))
+                        else:
+                            await understood.send(each)
+
+            group.start_soon(sort_out)
+            await server.run(messages, outgoing, server.create_initialization_options())
+            group.cancel_scope.cancel()
 
     anyio.run(serve)
 
@@ -237,3 +261,33 @@ def _configure_log() -> None:
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     # Whoever sends nonsense decides how much of it a log would hold.
     logging.getLogger("mcp").setLevel(logging.ERROR)
+
+
+_NO_JSON: Final = "this line cannot be read: it is no JSON, or holds what is no text"
+_NO_MESSAGE: Final = "this is no message of JSON-RPC 2.0"
+_UNREADABLE: Final = "json_invalid"
+
+
+def refusal_of(problem: Exception) -> JSONRPCError:
+    """Returns what is answered to a line for which the SDK raised this."""
+    errors = problem.errors(include_url=False) if isinstance(problem, ValidationError) else []
+    if errors and errors[0]["type"] != _UNREADABLE:
+        error, number = ErrorData(code=INVALID_REQUEST, message=_NO_MESSAGE), None
+    else:
+        error = ErrorData(code=PARSE_ERROR, message=_NO_JSON)
+        number = _find_id(errors[0]["input"]) if errors else None
+    return JSONRPCError(jsonrpc="2.0", id=number, error=error)
+
+
+def _find_id(line: object) -> int | str | None:
+    """Returns the id of the request that a line looks like; None if it looks like none."""
+    try:
+        found = json.loads(line) if isinstance(line, str) else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict) or "method" not in found:
+        return None
+    number = cast("dict[str, Any]", found).get("id")
+    # What cannot be printed might be what could not be read.
+    is_id = type(number) is int or (isinstance(number, str) and number.isprintable())
+    return number if is_id else None

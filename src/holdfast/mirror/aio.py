@@ -10,7 +10,6 @@ import threading
 from collections.abc import Callable, Coroutine
 from functools import update_wrapper
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from holdfast.engine.tasks.contexts import Tasks
@@ -127,9 +126,7 @@ class AsyncRemoteWorkspace:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 

@@ -68,7 +68,7 @@ class Comparing:
 
     def status(self, *, limit: int | None = None) -> Status:
         """Returns how the directory stands against what was last pushed or pulled."""
-        with self._exclusive():
+        with self._exclusive(only_looks=True):
             known = self._pair.memo.now
             unread = Rereading.NOT_IN_MOTION
             with self._local.compared(known.files, None, rereading=unread) as (_, found):
@@ -84,7 +84,7 @@ class Comparing:
 
     def is_dirty(self) -> bool:
         """Says whether the directory differs from what was last pushed or pulled, or may."""
-        with self._exclusive():
+        with self._exclusive(only_looks=True):
             known = self._pair.memo.now.files
             with self._local.compared(known, None, keeps_unread=False) as (_, found):
                 return next(found, None) is not None
@@ -100,7 +100,10 @@ class Comparing:
         """Returns what leads from one snapshot to another, or to the directory as it is now."""
         if new is not None:
             return self.namespace.diff(old, new, paths=texts_of(paths), limit=limit)
-        with self._exclusive(), self._local.compared(self._files(old), None, paths=paths) as both:
+        with (
+            self._exclusive(only_looks=True),
+            self._local.compared(self._files(old), None, paths=paths) as both,
+        ):
             return collect_changes(both[1], limit=limit, counts=False)
 
     def text_diff(
@@ -127,7 +130,7 @@ class Comparing:
         context_lines: int = 3,
     ) -> list[tuple[Change, str]]:
         """Returns what `diff` does of files, with the text of each change."""
-        with self._exclusive():
+        with self._exclusive(only_looks=True):
             first, last = self._files(old), None if new is None else self._files(new)
             with self._local.compared(first, last, paths=paths) as (source, found):
                 return [(c, text_diff(source, c, context_lines=context_lines)) for c in found]
@@ -143,7 +146,7 @@ class Comparing:
         found = self.namespace.history(named, limit=limit, before=before)
         if before is not None or named.plane != Plane.FILES or limit == 0:
             return found
-        with self._exclusive():
+        with self._exclusive(only_looks=True):
             known = self._pair.memo.now
             drift = self._local.find_drift(named, known.files, known.snapshot)
         if drift is None:
@@ -157,8 +160,8 @@ class Comparing:
     # Inside
 
     @contextmanager
-    def _exclusive(self, *, makes_anew: bool = False) -> Generator[None]:
-        with self._local.exclusive(makes_anew=makes_anew):
+    def _exclusive(self, *, makes_anew: bool = False, only_looks: bool = False) -> Generator[None]:
+        with self._local.exclusive(makes_anew=makes_anew, only_looks=only_looks):
             self._pair.memo.load()
             yield
 

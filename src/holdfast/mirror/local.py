@@ -102,7 +102,7 @@ class Local(Workspace):
     @property
     def recovered(self) -> str | None:
         """What was put right on opening."""
-        return self._recovered
+        return self._waiting or self._recovered
 
     @property
     def aside(self) -> Handle:
@@ -110,9 +110,9 @@ class Local(Workspace):
         return replace(self._plain, name=f"{self._plain.name[:100]} {ASIDE}")
 
     @contextmanager
-    def exclusive(self, *, makes_anew: bool = False) -> Generator[None]:
-        """Holds the directory's lock, with all that was interrupted put right."""
-        with self._exclusive(makes_anew=makes_anew):
+    def exclusive(self, *, makes_anew: bool = False, only_looks: bool = False) -> Generator[None]:
+        """Holds the directory's lock, with all that was interrupted put right, if that can be."""
+        with self._exclusive(makes_anew=makes_anew, only_looks=only_looks):
             yield
 
     @contextmanager

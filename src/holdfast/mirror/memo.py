@@ -24,9 +24,8 @@ from holdfast.errors import Unavailable
 from holdfast.ids import ObjectId, SnapshotId, object_id_of
 from holdfast.mirror.local import open_cache
 from holdfast.model.basics import EMPTY_MAP, Root, SnapshotInfo
-from holdfast.private import create
+from holdfast.ownfiles import create, sync_folder
 from holdfast.settings import holds_vault
-from holdfast.syncing import sync_folder
 
 
 class Memo(msgspec.Struct, frozen=True, kw_only=True):

@@ -66,11 +66,11 @@ class Root(msgspec.Struct, frozen=True):
 
     def plane(self, plane: Plane) -> ObjectId:
         """Returns the root of one plane's map; the empty one for a plane that it does not hold."""
-        return ObjectId(getattr(self, plane.value) or EMPTY_MAP)
+        return ObjectId(getattr(self, plane) or EMPTY_MAP)
 
     def holds(self, plane: Plane) -> bool:
         """Says whether it knows what a plane was: not, if the plane is younger than the root."""
-        return getattr(self, plane.value) is not None
+        return getattr(self, plane) is not None
 
     def replacing(self, **planes: bytes | None) -> "Root":
         """Returns the same root with some planes changed."""
@@ -170,6 +170,12 @@ class Head(msgspec.Struct, frozen=True):
     unfolded: int | None = 0
     """The sum of the marks of all files and keys of the store that are pending: what is missing of
     them is noticed by it (`catalog/pending.py`). None if nobody has kept it since the last fold."""
+
+    @classmethod
+    def of_nothing(cls, tenant_id: TenantId, name: str, *, now: datetime) -> "Head":
+        """Returns the head of a namespace that holds nothing, and has no id yet."""
+        none = NamespaceId(0)
+        return cls(none, tenant_id, name, 0, 0, EMPTY_ROOT, None, (), Size(), created_at=now)
 
 
 class Tenant(msgspec.Struct, frozen=True):
@@ -333,7 +339,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     exists: bool
     """Whether anything was ever written to it; if not, it is empty."""
     dirty: bool
-    """Whether there are changes that no snapshot holds yet."""
+    """Whether anything was written since the snapshot that the head stands on."""
     size: Annotated[Size, FLAT]
     position: SnapshotId | None
     """The snapshot that the head stands on; None if there is none, or it is gone."""

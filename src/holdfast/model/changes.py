@@ -16,10 +16,10 @@ import msgspec
 from holdfast.display import MOST_ROWS, brief, line, quoted, table
 from holdfast.display import counted as in_words
 from holdfast.entries import Entry
-from holdfast.execonfig import is_executable_config
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.jsontext import legible
 from holdfast.model.basics import Counts, Plane, SnapshotInfo
+from holdfast.model.execonfig import is_executable_config
 from holdfast.model.marks import FLAT, HERE, UNSAID, Inside, Named, Shape
 from holdfast.model.names import Name
 from holdfast.storekeys import from_store_key, to_store_key
@@ -275,6 +275,8 @@ def from_counts(counts: Mapping[str, Mapping[str, int]]) -> Counter[tuple[Plane,
 
 def counts_text(every: Tally) -> str:
     """Returns how many there are as a row keeps it: without planes in which nothing differs."""
+    if not every:
+        return "{}"
     kept = {name: words for name, words in to_counts(every).items() if any(words.values())}
     return msgspec.json.encode(kept).decode()
 
@@ -413,8 +415,10 @@ class Restored:
     @property
     def changed(self) -> dict[str, int]:
         """How many entries of each plane changed, listed or not."""
-        every = self.changes.counts() or tally(())
-        return {name: sum(every[plane, word] for word in WORDS) for name, plane in _NAMES}
+        changed = {name: 0 for name, _ in _NAMES}
+        for (plane, _), number in (self.changes.counts() or {}).items():
+            changed[plane.value] += number
+        return changed
 
     ON_WIRE = MappingProxyType({"changed": "changed"})
 

@@ -5,6 +5,7 @@ As in `model`: frozen, without behaviour beyond what follows from their fields.
 
 import enum
 from datetime import datetime
+from typing import Annotated
 
 import msgspec
 
@@ -40,11 +41,11 @@ class ErasureRow(msgspec.Struct, frozen=True):
 class Certificate(msgspec.Struct, frozen=True, kw_only=True):
     """What an erasure removed, and what it could not reach. Its own JSON is what is kept of it."""
 
-    erasure_id: str
+    erasure_id: Annotated[str, msgspec.Meta(pattern=r"^era-[a-z2-7]{16}\Z")]
     tenant_id: str
     """The id of the tenant: `ws-…`."""
     what: Erased
-    namespace_id: int | None
+    namespace_id: Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)] | None
     """The number that the namespace had inside the vault; no other ever has it."""
     namespace: str | None
     """What it was called; None for a user, who is erased from all namespaces."""

@@ -49,7 +49,7 @@ class NamespaceOverview(msgspec.Struct, frozen=True, kw_only=True):
     """How many are on its timeline."""
     latest: LatestSnapshot | None
     dirty: bool
-    """Whether there are changes that no snapshot holds yet."""
+    """Whether anything was written since the snapshot that the head stands on."""
     running_tasks: int
     running: RunningTask | None
     """The one of them that began last."""

@@ -160,7 +160,7 @@ class BranchRow(msgspec.Struct, frozen=True):
     bytes: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class SessionInfo:
     """A session: a conversation with state, every change of which is a version."""
 
@@ -194,7 +194,7 @@ class SessionInfo:
         return self.expires_at
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class State:
     """A session's state at one version."""
 

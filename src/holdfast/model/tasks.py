@@ -64,6 +64,10 @@ class TaskRun(msgspec.Struct, frozen=True, kw_only=True):
         return line("TaskRun", self.id, self.status, quoted(self.name))
 
 
+UNKNOWN: Final = b"/what is no longer known"
+"""The key of a change that was noted, and of which nothing is known any more. No path begins so."""
+
+
 class TaskChange(msgspec.Struct, frozen=True, kw_only=True):
     """One entry that a task changed."""
 

@@ -25,7 +25,7 @@ class TimelinePage(msgspec.Struct, frozen=True, kw_only=True):
     searched_to: int | None
     """The number of the oldest snapshot that was looked at; None if there was none."""
     dirty: bool
-    """Whether there are changes that no snapshot holds yet."""
+    """Whether anything was written since the snapshot that the head stands on."""
     size: Annotated[Size, FLAT]
     total: Annotated[int | None, UNSAID] = None
     """How many snapshots there are, whichever were asked for."""

@@ -57,6 +57,9 @@ class TraceKind(enum.Enum):
     roots snapshots have since something was erased of them."""
 
 
+_ADDED: Final = TraceKind.ADDED.value
+
+
 class TraceRow(msgspec.Struct, frozen=True):
     """A trace as its row says. The fields up to `created_us` are hashed, its ids apart."""
 
@@ -100,7 +103,7 @@ class TraceRow(msgspec.Struct, frozen=True):
 
         What is said of snapshots and tasks counts with their own rows.
         """
-        if self.kind != TraceKind.ADDED.value:
+        if self.kind != _ADDED:
             length = 0 if self.session_id is None else len(self.details.encode())
             return length if length > LONG_BYTES else 0
         ids = (self.session_id, self.user_id, self.agent_id, self.resource_id)

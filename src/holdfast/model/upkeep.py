@@ -237,6 +237,15 @@ class Formats(msgspec.Struct, frozen=True, kw_only=True):
     """Whether versions that know the catalog as it is can go on when they were applied."""
 
 
+class Unfinished(msgspec.Struct, frozen=True):
+    """What marks a catalog in a database that is being made of a backup."""
+
+    place: str
+    """Where the packs go."""
+    said: str
+    """What that place says about itself when they are there: of no two the same."""
+
+
 class Load(msgspec.Struct, frozen=True, kw_only=True):
     """How busy a process is with its catalog: connections to a database, or SQLite's one writer."""
 
@@ -314,7 +323,7 @@ class NamespaceInfo(msgspec.Struct, frozen=True, kw_only=True):
     entries: int
     size_bytes: int
     dirty: bool
-    """Whether there are changes that no snapshot holds yet."""
+    """Whether anything was written since the snapshot that the head stands on."""
     quota_bytes: int | None
     latest_snapshot_id: str | None
 

@@ -58,6 +58,11 @@ _WORDS: Final[dict[Any, str]] = {
 }
 
 _LISTS: Final = (list, tuple, Sequence, Iterable)
+_ROWS: Final = (tuple, list)
+_TEXTS: Final = (str, bytes)
+
+_USUAL: Final[dict[Any, tuple[type, ...]]] = {Iterable: _ROWS, Mapping: (dict,)}
+"""What is mostly given for one of these, which would be asked by a call of its own."""
 
 _NO_TEXT: Final = re.compile("[\udc80-\udcff]")
 """What stands in a path of this machine for bytes that are no text."""
@@ -127,10 +132,11 @@ def check_of(kind: Any) -> Check:  # noqa: ANN401 - any type
         return _anything
     classes = tuple({found for each in kinds for found in _classes(each)})
     others, takes_files = {bool, str, bytes}.difference(classes), BinaryIO in kinds
+    usual = frozenset(classes).union(*(_USUAL.get(each, ()) for each in classes))
     said = " or ".join(dict.fromkeys(_word(each) for each in kinds))
 
     def check(name: str, value: object) -> None:
-        if type(value) in classes:
+        if type(value) in usual:
             return
         # A text is a list of letters, and True a number: neither is what was meant.
         is_other = type(value) in others
@@ -194,7 +200,9 @@ def _inside(kind: Any) -> Check | None:  # noqa: ANN401 - any type
 
 def _check_items(check: Check, name: str, items: object) -> None:
     # A text is no list, and what can be iterated over but once is for whoever does so.
-    if not isinstance(items, Collection) or isinstance(items, str | bytes):
+    if not isinstance(items, _ROWS) and (
+        not isinstance(items, Collection) or isinstance(items, str | bytes)
+    ):
         return
     known = cast("Collection[object]", items)
     try:
@@ -208,9 +216,9 @@ def _check_items(check: Check, name: str, items: object) -> None:
 
 
 def _check_places(size: int, checks: Sequence[tuple[int, Check]], name: str, items: object) -> None:
-    if isinstance(items, str | bytes):
+    if isinstance(items, _TEXTS):
         return
-    if not isinstance(items, tuple | list) or len(cast("Sized", items)) != size:
+    if not isinstance(items, _ROWS) or len(cast("Sized", items)) != size:
         message = f"{name} is a tuple of {size}, not {_given(cast('object', items))}"
         raise InvalidValue(message)
     known = cast("Sequence[object]", items)

@@ -120,7 +120,8 @@ class Form:
 
     def read(self, given: dict[str, Any]) -> Operation[Any]:
         """Returns the operation that a request asks for, whose fields say this on the wire."""
-        asked, wholes = dict[str, Any](), dict[tuple[str, type], dict[str, Any]]()
+        asked: dict[str, Any] = {}
+        wholes: dict[tuple[str, type], dict[str, Any]] = {}
         for part in self.parts:
             value = given.get(part.wire, msgspec.UNSET)
             if part.raw is not None and given.get(part.raw) is not None:

@@ -33,6 +33,9 @@ D = TypeVar("D")
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_AS_THEY_ARE: Final = (tuple, str, bytes, NoneType)
+"""What of the values of a list is not made a tuple."""
+
 WORKSPACE: Final = "/v1/workspaces/{workspace_id}"
 """Below this path is what is for the operators of one workspace."""
 
@@ -157,8 +160,8 @@ class Arguments:
             checks = self._make_checks()
         for name in self._lists:
             items = getattr(self, name)
-            # A text is no list: that is said below.
-            if isinstance(items, Iterable) and not isinstance(items, tuple | str | bytes):
+            # Of these, a text is no list: that is said below.
+            if not isinstance(items, _AS_THEY_ARE) and isinstance(items, Iterable):
                 object.__setattr__(self, name, tuple(cast("Iterable[Any]", items)))
         for name, default, check in checks:
             if (value := getattr(self, name)) is not default:

@@ -100,8 +100,7 @@ def note_of(given: Note) -> Note:
 
 def said_of(note: Note) -> dict[str, Any]:
     """Returns what a note says that a snapshot has as a field of its own."""
-    said = ((name, getattr(note, name)) for name in _SAID)
-    return {name: value for name, value in said if value is not None}
+    return {name: value for name in _SAID if (value := getattr(note, name)) is not None}
 
 
 _SAID: Final = [each.name for each in fields(Note) if each.name in SnapshotInfo.__annotations__]

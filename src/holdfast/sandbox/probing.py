@@ -18,9 +18,8 @@ from holdfast.errors import SandboxUnavailable
 from holdfast.sandbox.cgroups import Groups
 from holdfast.sandbox.confining import PATH, USUAL_ID, WORKSPACE, is_seen
 from holdfast.sandbox.filtering import make_filter
-from holdfast.sandbox.limits import Allowance
+from holdfast.sandbox.limits import Allowance, find_user
 from holdfast.sandbox.running import End, Hear, Order, Tools, run
-from holdfast.sandbox.users import find_user
 
 _CHECKS: Final = f"""
 fail() {{ echo "$1"; exit 1; }}

@@ -30,9 +30,8 @@ from holdfast.errors import SandboxUnavailable
 from holdfast.model.commands import Stopped
 from holdfast.sandbox.cgroups import Groups
 from holdfast.sandbox.confining import USUAL_ID, Become, arguments, groups, users
-from holdfast.sandbox.limits import Allowance
+from holdfast.sandbox.limits import Allowance, find_user
 from holdfast.sandbox.tallying import Growth, Processes, find_children
-from holdfast.sandbox.users import find_user
 
 LOOK_S: Final = 0.05
 """A bomb of processes has made some hundreds in this time."""
@@ -96,7 +95,7 @@ class Order:
     folder_files: int = 0
     """What the folder holds before: it may grow by what is allowed."""
     number: int = 0
-    """Where the server is root, the folder belongs to the user of this number (`users.py`)."""
+    """Where the server is root, the folder belongs to the user of this number (`limits.py`)."""
 
 
 @dataclass(frozen=True, slots=True)

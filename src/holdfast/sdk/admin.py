@@ -85,7 +85,7 @@ class Operator(Group[F]):
         """Writes all traces to a file that `holdfast.verify_audit_file` checks without a server."""
         path = "/v1/workspaces/{workspace_id}/audit/export"
         ask = Call(method="GET", path=path, place=self.above, read=whole, is_slow=True)
-        return Download(ask, target, lambda size: size, progress)
+        return Download(ask, target, lambda size: size, progress, begins_again=True)
 
 
 class AdminClient(Operator[Sync], Waiting):

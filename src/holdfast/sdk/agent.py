@@ -184,7 +184,10 @@ class Agent(Group[F]):
 
     @flow
     def is_dirty(self) -> Steps[bool]:
-        """Says whether there are changes that no snapshot holds yet."""
+        """Says whether anything was written since the snapshot that the head stands on.
+
+        Nothing is compared: what was taken back by hand counts, too, and `diff` says what differs.
+        """
         status: Standing = yield asking(GetStatus())
         return status.dirty
 
@@ -321,7 +324,7 @@ def _export(
 ) -> Download[int]:
     query = {"snapshot": snapshot, "files": files}
     ask = Call(method="GET", path="/v1/export", query=query, read=whole, is_slow=True)
-    return Download(ask, target, lambda size: size, progress)
+    return Download(ask, target, lambda size: size, progress, begins_again=True)
 
 
 def _import(content: Content, answer: type[T], *, files: bool | None = None) -> Call[T]:

@@ -12,7 +12,7 @@ from holdfast.sdk.attempts import Pause, answer_of, conversation, refusal_of
 from holdfast.sdk.calls import Call, Download, Feed, Pages, Steps
 from holdfast.sdk.content import Content
 from holdfast.sdk.lines import Line
-from holdfast.sdk.reception import FeedReader, Reception, opened, waits_for
+from holdfast.sdk.reception import FeedReader, Reception, opened, taking_back, waits_for
 
 T = TypeVar("T")
 
@@ -132,15 +132,16 @@ class AsyncSender:
 
     async def save(self, download: Download[T]) -> T:
         """Writes an answer to a file, which is there whole or not at all."""
-        count, reception = 0, Reception(download.call, self.line)
         with opened(download.target) as file:
+            take_back = taking_back(file) if download.begins_again else None
+            reception = Reception(download.call, self.line, take_back=take_back)
             # Closed whatever happens: what is cancelled gives its connection back at once.
             async with aclosing(self._received(reception)) as pieces:
                 async for piece in pieces:
                     await asyncio.to_thread(file.write, piece)
-                    count += len(piece)
+                    count = reception.received
                     download.progress("receiving", count, reception.size or count)
-        return download.result(count)
+        return download.result(reception.received)
 
     async def listen(self, feed: Feed[T]) -> AsyncIterator[T]:
         """Yields what is told, and connects again where the connection breaks."""

@@ -39,7 +39,7 @@ from typing import (
 
 import msgspec
 
-from holdfast.errors import Incompatible, InvalidValue
+from holdfast.errors import Incompatible, InvalidValue, TooLarge
 from holdfast.operations.checks import checking
 from holdfast.operations.forms import form_of
 from holdfast.operations.operation import Operation, rename, signature_of
@@ -128,9 +128,17 @@ class Pages(msgspec.Struct, Generic[T], frozen=True):
     def collect(self) -> Steps[list[T]]:
         """Asks for one part after the other; returns all that is wanted."""
         found: list[T] = []
-        cursor = None
+        cursor, most = None, self.most
         while self.limit is None or len(found) < self.limit:
-            page: Page[T] = yield self.call(cursor, self.size(len(found)))
+            most = min(most, self.size(len(found)))
+            try:
+                page: Page[T] = yield self.call(cursor, most)
+            except TooLarge:
+                if most == 1:
+                    raise
+                # So many are too much for one answer: all of them need not be.
+                most //= 2
+                continue
             found += page.items
             cursor = self.next_cursor(page, cursor)
             if cursor is None:
@@ -157,6 +165,8 @@ class Download(msgspec.Struct, Generic[T], frozen=True):
     result: Callable[[int], T]
     """Told how many bytes there were."""
     progress: Progress = no_progress
+    begins_again: bool = False
+    """Whether all of it is asked for again where it breaks off: there is no asking for the rest."""
 
 
 class Feed(msgspec.Struct, Generic[T], frozen=True):

@@ -27,7 +27,6 @@ from holdfast.sdk.tasks import AsyncCheckpointed, AsyncTasks, Checkpointed, Sync
 if TYPE_CHECKING:
     # Directories bring a whole engine along: it is loaded by `workspace`, and only there.
     from holdfast.mirror import AsyncRemoteWorkspace, RemoteWorkspace
-from types import TracebackType
 from typing import Self
 
 from holdfast.sdk.calls import Group
@@ -48,9 +47,7 @@ class Waiting(Group[Sync]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -69,9 +66,7 @@ class Awaiting(Group[Async]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
 

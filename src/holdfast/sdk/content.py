@@ -39,10 +39,8 @@ Progress = Callable[[str, int, int], None]
 class Content:
     """What a request sends as its body."""
 
-    def __init__(
-        self, source: Source | Path, *, progress: Progress, stage: str = "sending"
-    ) -> None:
-        self._progress, self._stage = progress, stage
+    def __init__(self, source: Source | Path, *, progress: Progress) -> None:
+        self._progress = progress
         self._source = to_content(source) if isinstance(source, str) else source
         self._size: int | None = None
         is_taken = isinstance(self._source, bytes | bytearray | memoryview | Path)
@@ -106,7 +104,7 @@ class Content:
             while piece := read(PIECE_BYTES if most is None else min(PIECE_BYTES, most - done)):
                 yield piece
                 done += len(piece)
-                self._progress(self._stage, done, done if most is None else most)
+                self._progress("sending", done, done if most is None else most)
         if most is not None and done < most:
             message = f"what was being sent became shorter: {done} of {most} bytes were there"
             raise Conflict(message)

@@ -5,13 +5,16 @@ for with `Range`, and only of the very content that began to come: `If-Range` na
 that has another by now says so, and that is an error: two halves make no file. Where it goes is a
 file that is there whole or not at all, or whatever is open already.
 
+Of an archive, which is made while it is sent, there is no rest: it begins again, where what it is
+written to can be taken back to where it began.
+
 Events (`text/event-stream`) come in pieces, too: what was seen says where to go on.
 """
 
 import os
 import re
 import secrets
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
@@ -26,6 +29,7 @@ from holdfast.sdk.content import Target, local_error
 from holdfast.sdk.lines import Line
 from holdfast.sdk.patience import longer_pause
 from holdfast.sdk.problems import UNREADABLE
+from holdfast.targets import target_of
 
 _SIZE: Final = re.compile("[0-9]{1,18}")
 
@@ -33,12 +37,15 @@ _SIZE: Final = re.compile("[0-9]{1,18}")
 class Reception:
     """One answer on its way in."""
 
-    def __init__(self, call: Call[bytes], line: Line) -> None:
-        self._call, self._line = call, line
+    def __init__(
+        self, call: Call[bytes], line: Line, *, take_back: Callable[[], None] | None = None
+    ) -> None:
+        self._call, self._line, self._take_back = call, line, take_back
         self._tag: str | None = None
         self.size: int | None = None
         """How many bytes there are in all; None if only the end will tell."""
-        self._received = 0
+        self.received = 0
+        """How many bytes came so far."""
         self._failures = 0
 
     def _begin(self, response: httpx2.Response) -> None:
@@ -53,43 +60,47 @@ class Reception:
 
     def take(self, piece: bytes) -> Iterator[bytes]:
         """Counts a piece, and passes it on."""
-        self._received += len(piece)
-        self._failures = 0
+        self.received += len(piece)
+        if self._take_back is None:  # Else what came is no step forward: it may all come again.
+            self._failures = 0
         yield piece
 
     def check_complete(self) -> None:
         """Raises `Unreachable` if less came than was announced."""
-        if self.size is not None and self._received < self.size:
-            message = f"{self._line.url}: {self._received} of {self.size} bytes came"
+        if self.size is not None and self.received < self.size:
+            message = f"{self._line.url}: {self.received} of {self.size} bytes came"
             raise Unreachable(message)
 
     def after(self, error: httpx2.RequestError) -> float:
         """Returns how long to wait before asking for the rest; raises if there is no point."""
         self._failures += 1
+        broke = f"the connection broke after {self.received} bytes"
         is_pointless = self._tag is None or not self._call.is_resumable
+        if self._take_back is not None:
+            self._take_back()
+            self.received, is_pointless = 0, False
         if is_pointless or self._failures > self._line.most_breaks:
-            broke = f"the connection broke after {self._received} bytes"
             message = f"{self._line.url}: {broke}: {error or type(error).__name__}"
             raise Unreachable(message) from None
         return longer_pause(self._failures)
 
     def rest(self) -> Call[bytes]:
         """Returns the call for what is missing; as long as nothing came, for all of it."""
-        if not self._received:
+        if not self.received:
             return self._call
-        headers = {"Range": f"bytes={self._received}-", "If-Range": self._tag or ""}
+        headers = {"Range": f"bytes={self.received}-", "If-Range": self._tag or ""}
         return replace(self._call, headers={**self._call.headers, **headers})
 
     def go_on(self, response: httpx2.Response) -> None:
         """Notes what begins, or makes sure that what comes is the rest of what came before."""
-        if not self._received:
+        if not self.received:
             self._begin(response)
             return
         is_rest = response.status_code == HTTPStatus.PARTIAL_CONTENT
         # Not every server between here and there knows `If-Range`: what it sends says what it is.
         is_same = response.headers.get("etag") == self._tag
         place = response.headers.get("content-range", "")
-        if not (is_rest and is_same and place.startswith(f"bytes {self._received}-")):
+        if not (is_rest and is_same and place.startswith(f"bytes {self.received}-")):
             raise Conflict("the file changed while it was being read: read it again")
 
 
@@ -165,9 +176,10 @@ def opened(target: Target) -> Generator[BinaryIO]:
         yield target
         return
     path = Path(target).expanduser()
-    # Beside it, so that the last step is a rename, which happens or does not.
-    part = path.parent / f".{path.name[:80]}.{secrets.token_hex(8)}"
     try:
+        path = target_of(path)
+        # Beside it, so that the last step is a rename, which happens or does not.
+        part = path.parent / f".{path.name[:80]}.{secrets.token_hex(8)}"
         # With the permissions of any new file: a process has one umask, and threads share it.
         file = part.open("xb")
     except OSError as exc:
@@ -188,6 +200,24 @@ def opened(target: Target) -> Generator[BinaryIO]:
     finally:
         # Also of a download that was cancelled; after the rename there is none.
         part.unlink(missing_ok=True)
+
+
+def taking_back(file: BinaryIO) -> Callable[[], None] | None:
+    """Returns what takes a file back to where it stands and as long as it is; None if it cannot."""
+    try:
+        if not file.seekable():
+            return None
+        start = file.tell()
+        end = file.seek(0, os.SEEK_END)
+        file.seek(start)
+    except (AttributeError, OSError, ValueError):
+        return None  # What packs as it writes, or is no file.
+
+    def take_back() -> None:
+        file.seek(start)
+        file.truncate(max(start, end))
+
+    return take_back
 
 
 def _keep_mode(file: BinaryIO, path: Path) -> None:

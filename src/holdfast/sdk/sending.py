@@ -10,7 +10,7 @@ import httpx2
 from holdfast.sdk.attempts import Pause, answer_of, conversation, refusal_of
 from holdfast.sdk.calls import Call, Download, Feed, Pages, Steps
 from holdfast.sdk.lines import Line
-from holdfast.sdk.reception import FeedReader, Reception, opened, waits_for
+from holdfast.sdk.reception import FeedReader, Reception, opened, taking_back, waits_for
 
 T = TypeVar("T")
 
@@ -91,14 +91,17 @@ class SyncSender:
 
     def save(self, download: Download[T]) -> T:
         """Writes an answer to a file, which is there whole or not at all."""
-        count, reception = 0, Reception(download.call, self.line)
-        # Closed whatever happens, as in `awaiting.py`: an error that is kept keeps no connection.
-        with opened(download.target) as file, closing(self._received(reception)) as pieces:
-            for piece in pieces:
-                file.write(piece)
-                count += len(piece)
-                download.progress("receiving", count, reception.size or count)
-        return download.result(count)
+        with opened(download.target) as file:
+            take_back = taking_back(file) if download.begins_again else None
+            reception = Reception(download.call, self.line, take_back=take_back)
+            # Closed whatever happens, as in `awaiting.py`: an error that is kept keeps no
+            # connection.
+            with closing(self._received(reception)) as pieces:
+                for piece in pieces:
+                    file.write(piece)
+                    count = reception.received
+                    download.progress("receiving", count, reception.size or count)
+        return download.result(reception.received)
 
     def listen(self, feed: Feed[T]) -> Iterator[T]:
         """Yields what is told, and connects again where the connection breaks."""

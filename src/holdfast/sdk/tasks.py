@@ -20,6 +20,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeVar, overload
 import msgspec
 
 from holdfast.display import line, quoted
+from holdfast.errors import HoldfastError
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.tasks import TaskRun
 from holdfast.operations.snapshots import GetSnapshot
@@ -117,7 +118,22 @@ class AsyncTasks(_Tasks[Async]):
     """A task as an asynchronous context, or around every call of a coroutine function."""
 
     async def __aenter__(self) -> Task:
-        return self._enter(await self._agent.sender.run(self._begin()))
+        import asyncio  # noqa: PLC0415 - see `__aexit__`
+
+        beginning = asyncio.ensure_future(self._agent.sender.run(self._begin()))
+        try:
+            return self._enter(await asyncio.shield(beginning))
+        except asyncio.CancelledError as error:
+            # The server may have begun it, and nobody would ever end it.
+            await asyncio.shield(self._give_up(beginning, error))
+            raise
+
+    async def _give_up(self, beginning: Awaitable[Task], error: BaseException) -> None:
+        """Ends a task that nobody waits for any more, as far as it begins at all."""
+        try:
+            await self._agent.sender.run(self._end(await beginning, error))
+        except HoldfastError as exc:
+            error.add_note(f"{type(exc).__name__}: {exc}")
 
     async def __aexit__(
         self, _: type[BaseException] | None, error: BaseException | None, __: TracebackType | None

@@ -14,7 +14,7 @@ from typing import BinaryIO, Final
 
 import msgspec
 
-from holdfast.private import create
+from holdfast.ownfiles import create
 from holdfast.server.config import Config
 
 FOLDER: Final = "servers"

@@ -99,6 +99,7 @@ def create() -> App:
     start_log(config)
     stop_with_parent()
     sys.setswitchinterval(SWITCH_S)
+    wiring.own_process()
     with suppress(AttributeError, OSError):  # Where another C library is, there are none of these.
         ctypes.CDLL(None).mallopt(_ARENA_MAX, ARENAS)
     texts = TextProcesses()

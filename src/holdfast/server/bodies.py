@@ -16,7 +16,7 @@ import msgspec
 
 from holdfast.server.asgi import Message, Receive
 from holdfast.server.counting import Counter, count_short
-from holdfast.server.problems import Unfit
+from holdfast.server.problems import BodyPacked, Unfit
 from holdfast.server.requests import Request
 from holdfast.server.room import FREE_BYTES, STEP_BYTES, Taken
 from holdfast.server.threads import Work, in_thread
@@ -43,8 +43,13 @@ would come to it between two of them."""
 
 
 async def let_in(request: Request, most: int | None) -> None:
-    """Waits until there is room for the body of a request, of which the route takes so much."""
+    """Waits until there is room for the body of a request, of which the route takes so much.
+
+    Raises `BodyPacked` for one that is not what it says.
+    """
     headers = request.headers
+    if b"content-encoding" in headers:
+        _check_plain(request)
     size = None if b"transfer-encoding" in headers else size_of(headers)
     if size is not None and size <= FREE_BYTES:
         return
@@ -54,6 +59,13 @@ async def let_in(request: Request, most: int | None) -> None:
         request.receive = _counted(request.receive, request.taken, held)
     elif most is None or size <= most:  # Else it is refused, and not read.
         await request.taken.take_memory(min(size, held))
+
+
+def _check_plain(request: Request) -> None:
+    encoding = request.header(b"content-encoding") or ""
+    is_there = b"transfer-encoding" in request.headers or size_of(request.headers) > 0
+    if is_there and encoding.strip().lower() not in ("", "identity"):
+        raise BodyPacked(encoding)
 
 
 async def read_json(request: Request, decoder: Decoder, most: int | None) -> Any:  # noqa: ANN401 - what the route takes

@@ -143,14 +143,15 @@ def _cookie(header: bytes, name: str) -> str | None:
 
 def _check_from_here(request: Request, origin: str) -> None:
     """Raises `ForeignRequest` for a request that no page of this origin makes."""
-    site = request.headers.get(b"sec-fetch-site")
+    site, named = request.headers.get(b"sec-fetch-site"), request.header(b"origin")
+    named = None if named is None else named.lower()
     if request.method in _SAFE:
-        if site is not None and site not in _OURS:
+        # To read, a page of ours need not say where it is.
+        is_ours = named in (None, origin) if site is None else site in _OURS
+        if not is_ours:
             raise ForeignRequest
         return
-    if site is not None:
-        is_ours = site == b"same-origin"
-    else:  # A browser says that only where it trusts the connection.
-        is_ours = request.headers.get(b"origin", b"").decode("latin-1").lower() == origin
+    # A browser says the site only where it trusts the connection.
+    is_ours = named == origin if site is None else site == b"same-origin"
     if not is_ours or request.headers.get(MARK) != b"1":
         raise ForeignRequest

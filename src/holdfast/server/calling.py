@@ -14,6 +14,7 @@ from typing import Any, Final, TypeVar, cast
 
 import msgspec
 
+from holdfast.instruments import SPANS
 from holdfast.server.bodies import NOTHING, check_nothing, read_bytes, read_json
 from holdfast.server.callers import IN_QUERY, agent_of
 from holdfast.server.idempotency import kept_with_work
@@ -25,7 +26,6 @@ from holdfast.server.routing import Route, Who
 from holdfast.server.stopping import watching
 from holdfast.server.table import Entry
 from holdfast.server.threads import Work, in_thread, tenant_here
-from holdfast.spans import SPANS
 
 
 async def call(entry: Entry, request: Request) -> Response | Stream:
@@ -77,7 +77,8 @@ def encoded(make: Callable[[], object], *, status: int = 200, is_secret: bool = 
 
 def _given(entry: Entry, request: Request) -> dict[str, Any]:
     """Returns what a route takes that stands nowhere in a request."""
-    wanted, values = entry.route.parameters, dict[str, Any]()
+    wanted = entry.route.parameters
+    values: dict[str, Any] = {}
     if wanted.agent is not None:
         values[wanted.agent] = agent_of(request, entry.default_namespace, is_ours=entry.is_ours)
     if wanted.caller is not None:
@@ -144,8 +145,7 @@ def parts_of(answer: object) -> Iterator[bytes]:
 def _is_light(answer: object) -> bool:
     """Says whether an answer is encoded at once; looks no further than that takes."""
     left, waiting = LIGHT, [answer]
-    while waiting:
-        value = waiting.pop()
+    for value in waiting:
         left -= _ITEM
         if isinstance(value, _TEXTS):
             left -= len(value)
@@ -158,7 +158,7 @@ def _is_light(answer: object) -> bool:
                 left -= _ITEM * len(parts)
                 if left < 0:
                     return False
-                waiting.extend(parts)
+                waiting += parts
         if left < 0:
             return False
     return True

@@ -3,7 +3,7 @@
 Decoding holds the interpreter's lock from the first byte to the last, in whatever thread it
 happens: until it is over, this process answers nobody. So a large text is looked over first, a
 piece at a time with everybody else in between, and refused where it holds more than can be
-decoded in a tenth of a second: `jsonweight.py` says how much that is.
+decoded in a tenth of a second: `engine/core/decoding.py` says how much that is.
 
 Text that is no JSON is counted as if it were: what decodes it afterwards says what is wrong.
 """
@@ -12,8 +12,8 @@ import codecs
 import re
 from typing import Final
 
+from holdfast.engine.core.decoding import Scale
 from holdfast.errors import TooLarge
-from holdfast.jsonweight import Scale
 from holdfast.server.problems import Unfit
 
 MOST_VALUES: Final = 500_000

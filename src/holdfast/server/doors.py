@@ -101,7 +101,7 @@ def _served(
         said = dict(speech.usual)
         said |= {wires.get(name, name): each for name, each in given.items() if each is not None}
         if data is not None:
-            told = ((name, getattr(data, name)) for name in data.__struct_fields__)
+            told = zip(data.__struct_fields__, msgspec.structs.astuple(data), strict=True)
             said |= {name: each for name, each in told if each is not msgspec.UNSET}
         if isinstance(whose, Namespace):
             ASKED.set(whose.name)

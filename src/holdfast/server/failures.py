@@ -6,6 +6,7 @@ says it their way. No traceback ever leaves the server.
 """
 
 import logging
+import time
 from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from typing import Any, Final
@@ -54,6 +55,12 @@ _SOON: Final[dict[type[HoldfastError], int]] = {Unavailable: 1}
 """After how many seconds it is worth another attempt. Not what may have happened, nor what waits
 for somebody."""
 
+_QUIET_S: Final = 1.0
+"""How often it is said that something is away: of a thousand refused requests, once is enough."""
+
+_told = dict[str, float]()
+"""When each was said last, by its code."""
+
 _FULL: Final = "the server has no room on its disk for this; its log says how much there is"
 
 _PLAIN: Final = (str, bytes, list, tuple)
@@ -95,7 +102,7 @@ def answer_to(request: Request, error: Exception, rephrase: Rephrase = say_plain
         # The server's own fault, which its operator has to know; what it does not do is none, nor
         # what it refuses of its own accord.
         if status >= FAULT and not isinstance(error, NotBuilt | Refused):
-            logger.error("%s: %s (request %s)", error.code, error, request.id, exc_info=error)
+            _tell_operator(error, request)
     else:
         status, problem = FAULT, _fault()
         logger.error("a request failed (request %s)", request.id, exc_info=error)
@@ -105,6 +112,18 @@ def answer_to(request: Request, error: Exception, rephrase: Rephrase = say_plain
         failure.place = "query"
     rephrase(failure)
     return Response(failure.encode(), status=failure.status, headers=_headers(failure))
+
+
+def _tell_operator(error: HoldfastError, request: Request) -> None:
+    """Says what went wrong; what is away, and will be for every request, once in a while."""
+    if not isinstance(error, Unavailable):
+        logger.error("%s: %s (request %s)", error.code, error, request.id, exc_info=error)
+        return
+    now = time.monotonic()
+    if now - _told.get(error.code, -_QUIET_S) >= _QUIET_S:
+        _told[error.code] = now
+        # Where it was raised says no more than that: it is the same for each.
+        logger.error("%s: %s (request %s)", error.code, error, request.id)
 
 
 def _headers(failure: Failure) -> dict[str, str]:

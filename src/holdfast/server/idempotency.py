@@ -77,10 +77,15 @@ async def answered(
     request.receive = _again(body)
     caller, route = request.admitted, entry.route
     place = ReplyPlace(caller.key.id, request.method, _path_of(request), name)
-    replies = caller.vault.replies
-    look = partial(replies.look, place, _fingerprint(request, body))
-    begin = partial(_claimed, replies, look) if route.claims else look
-    asked = await _patiently(begin, unless=RequestRunning)
+    replies, named = caller.vault.replies, (place, _fingerprint(request, body))
+    look = partial(replies.look, *named)
+    asked = None
+    if not route.claims and request.services.turns.is_ready(caller.vault.tenant_id):
+        # Most are new, and to find that takes less time than to wake a thread.
+        asked = replies.find_new(*named)
+    if asked is None:
+        begin = partial(_claimed, replies, look) if route.claims else look
+        asked = await _patiently(begin, unless=RequestRunning)
     if asked.answer is None:
         answering = _Answering(asked, replies.begin(asked))
         vault = caller.vault.replying(answering.catalog)

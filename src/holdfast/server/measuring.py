@@ -13,8 +13,8 @@ from prometheus_client import Counter, Gauge
 
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import HoldfastError
+from holdfast.instruments import TALLIES
 from holdfast.server.work.loops import Job
-from holdfast.tallies import TALLIES
 
 EVERY_S: Final = 1.0
 ASKS_S: Final = 15.0

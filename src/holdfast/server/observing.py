@@ -17,6 +17,7 @@ from opentelemetry import propagate, trace
 from opentelemetry.context import Context
 from prometheus_client import Counter, Histogram
 
+from holdfast.instruments import SPANS
 from holdfast.server.asgi import Header
 from holdfast.server.callers import CONSOLE
 from holdfast.server.logs import tell
@@ -24,7 +25,6 @@ from holdfast.server.problems import FAULT
 from holdfast.server.rates import Rates
 from holdfast.server.requests import Request
 from holdfast.server.responses import Response, Stream
-from holdfast.spans import SPANS
 
 access = logging.getLogger("holdfast.access")
 tracer = trace.get_tracer("holdfast.server")

@@ -50,6 +50,7 @@ _PROBLEMS: Final = {
     405: "There is no such method here.",
     409: "The world moved, or disagrees.",
     413: "It is too large, or there is no room for it.",
+    415: "The body is packed.",
     416: "The file has no such part.",
     422: "A part of the request does not fit.",
     429: "The key made too many requests.",

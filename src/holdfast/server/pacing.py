@@ -3,7 +3,7 @@
 Whoever computes in a thread takes the interpreter from all others again and again, half a
 millisecond at a time, and an answer needs it some twenty times. What may go through all that a
 tenant has therefore works in short slices and rests after each, where it holds no lock
-(`holdfast.pacing`): together, all such work computes for a quarter of the time. Where nobody else
+(`holdfast.behalf`): together, all such work computes for a quarter of the time. Where nobody else
 has asked for anything lately, it does not rest.
 """
 
@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from holdfast.pacing import REST
+from holdfast.behalf import REST
 
 T = TypeVar("T")
 

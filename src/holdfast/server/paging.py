@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from holdfast.errors import TooLarge
 from holdfast.operations.operation import Paged
 from holdfast.server.problems import Refused, Unfit
 
@@ -45,4 +46,20 @@ def part_of(
         if cursor is None:
             raise
         raise UnknownCursor(cursor) from exc
+    except TooLarge:
+        if paged.cursor is None:
+            raise
+        # Perhaps with the one too many alone, which nobody asked for: so it does not count.
+        found = fetch(replace(asked, limit=size))
+        return found, len(found) == size and _goes_on(paged, asked, found[-1], fetch)
     return found[:size], len(found) > size
+
+
+def _goes_on(paged: Paged, asked: Any, last: Any, fetch: Callable[[Any], list[Any]]) -> bool:  # noqa: ANN401 - an operation, what it lists
+    """Says whether a list has anything behind one of its items; no state of that is read."""
+    cursor = last if paged.last is None else getattr(last, paged.last)
+    more = {"include_state": False} if hasattr(asked, "include_state") else {}
+    try:
+        return bool(fetch(replace(asked, limit=1, **{str(paged.cursor): cursor}, **more)))
+    except TooLarge:  # It is there, and cannot be shown.
+        return True

@@ -143,7 +143,7 @@ class Parameters:
         return found
 
     def _read(self, request: Request, found: dict[str, Any]) -> None:
-        given = dict[str, Any]()
+        given: dict[str, Any] = {}
         for name, text in request.query if self._query else ():
             each = self._query.get(name)
             if each is None:

@@ -95,6 +95,17 @@ class BodyTooLarge(Refused):
         super().__init__("Request Entity Too Large")
 
 
+class BodyPacked(Refused):
+    """A body that came packed, where it is taken as it comes."""
+
+    code = "unsupported_encoding"
+    hint = "Send the body as it is, without Content-Encoding."
+    http_status = 415
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(f"bodies are not unpacked, and this one says to be {shorten(encoding)}")
+
+
 class Unauthorized(Refused):
     """There is no key, or it opens nothing."""
 

@@ -1,6 +1,6 @@
 """A request: what was sent, who sends it, and what the server has for whoever answers it."""
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import unquote_plus
@@ -128,26 +128,45 @@ class Request:
         value = self.headers.get(name)
         return None if value is None else value.decode("latin-1")
 
-    async def stream(self, most: int | None = None) -> AsyncGenerator[bytes]:
-        """Yields the body as it comes; raises `BodyTooLarge`, or `Unfit` if it is cut off."""
+    def stream(self, most: int | None = None) -> "Pieces":
+        """Returns the body as it comes; raises `BodyTooLarge`, or `Unfit` if it is cut off."""
         if most is not None and int(self.headers.get(b"content-length", b"0")) > most:
             raise BodyTooLarge
-        size, has_more = 0, True
-        while has_more:
-            message = await self.receive()
-            if message["type"] != "http.request":
-                raise Unfit(CUT_OFF)
-            piece, has_more = message.get("body", b""), message.get("more_body", False)
-            size += len(piece)
-            if most is not None and size > most:
-                raise BodyTooLarge
-            if piece:
-                yield piece
+        return Pieces(self.receive, most)
 
     def give_back(self) -> None:
         """Gives back what it has taken."""
         if self._taken is not None:
             self._taken.give_back()
+
+
+class Pieces:
+    """A body as it comes; raises `BodyTooLarge`, or `Unfit` if it is cut off.
+
+    A class, where a generator would say it in fewer lines: the loop keeps a book of those.
+    """
+
+    __slots__ = ("_has_more", "_most", "_receive", "_size")
+
+    def __init__(self, receive: Receive, most: int | None) -> None:
+        self._receive, self._most = receive, most
+        self._size, self._has_more = 0, True
+
+    def __aiter__(self) -> "Pieces":
+        return self
+
+    async def __anext__(self) -> bytes:
+        while self._has_more:
+            message = await self._receive()
+            if message["type"] != "http.request":
+                raise Unfit(CUT_OFF)
+            piece, self._has_more = message.get("body", b""), message.get("more_body", False)
+            self._size += len(piece)
+            if self._most is not None and self._size > self._most:
+                raise BodyTooLarge
+            if piece:
+                return piece
+        raise StopAsyncIteration
 
 
 def _read_query(query: bytes) -> Pairs:

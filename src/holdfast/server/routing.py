@@ -96,11 +96,6 @@ def put(path: Paths, **options: Unpack[Options]) -> Declare:
     return _declared("PUT", path, options)
 
 
-def patch(path: Paths, **options: Unpack[Options]) -> Declare:
-    """Declares a route that changes a part of something."""
-    return _declared("PATCH", path, options)
-
-
 def delete(path: Paths, **options: Unpack[Options]) -> Declare:
     """Declares a route that takes something away."""
     return _declared("DELETE", path, options)

@@ -24,7 +24,7 @@ from uvicorn.supervisors import Multiprocess
 
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import InvalidValue, Unavailable
-from holdfast.private import is_open
+from holdfast.ownfiles import is_open
 from holdfast.server.announcing import announced
 from holdfast.server.app import Speaking, open_vault, start_log
 from holdfast.server.checking import check_means

@@ -13,7 +13,7 @@ from holdfast.blobs.port import BlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
 
-_ASKS_NOBODY: Final = frozenset({"free_bytes", "forget", "uncached"})
+_ASKS_NOBODY: Final = frozenset({"expect", "free_bytes", "forget", "uncached"})
 
 
 class Watched:

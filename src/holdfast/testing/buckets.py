@@ -24,7 +24,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 from urllib.error import URLError
 from urllib.parse import urlsplit
@@ -55,12 +54,7 @@ class SeaweedServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -219,12 +213,7 @@ class Wire:
         self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ended.set()
         self._server.shutdown()
         self._server.server_close()
@@ -273,6 +262,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     owner: Wire
     protocol_version = "HTTP/1.1"
+    # As servers of buckets do: else the end of an answer may wait 40 ms for the client's system
+    # to say that it has the beginning.
+    disable_nagle_algorithm = True
 
     def handle_any(self) -> None:
         """Answers one request."""

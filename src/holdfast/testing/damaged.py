@@ -13,6 +13,9 @@ from typing import Any, LiteralString, cast
 import holdfast
 from holdfast import Holdfast
 
+Reinstate = Callable[[Path, str], Holdfast]
+"""Makes a vault of a backup, under a name, and opens it."""
+
 
 class Kept:
     """A vault on one of the databases, and its rows to damage."""

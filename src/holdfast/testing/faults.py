@@ -20,7 +20,7 @@ steps of these, of the same fuse; a `Trouble` makes the call fail instead, as a 
 
 import os
 import threading
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 from itertools import count
@@ -35,6 +35,7 @@ from holdfast.engine.memory.plane import settled
 from holdfast.engine.objects import content
 from holdfast.engine.objects.content import NamesOnly
 from holdfast.engine.objects.reader import Objects
+from holdfast.engine.planes.ownership import settle_entry
 from holdfast.engine.planes.view import View
 from holdfast.engine.vault import Holdfast
 from holdfast.entries import IN_ROW, Blob, Entry, Inline, decode_entry
@@ -333,6 +334,10 @@ class FusedBlobStore:
         self._fuse.step("blobs.get")
         return self._inner.get(name, start=start, length=length)
 
+    def expect(self, ranges: Iterable[tuple[str, int, int]], /) -> None:
+        """Passes on what will be asked for; nothing depends on it."""
+        self._inner.expect(ranges)
+
     def size(self, name: str, /) -> int:
         """Returns the number of bytes."""
         self._fuse.step("blobs.size")
@@ -371,6 +376,12 @@ class FusedBlobStore:
         self._fuse.step("blobs.put_mark")
         self._inner.put_mark(data)
         self._fuse.step("blobs.put_mark unacknowledged")
+
+    def remove_mark(self, data: bytes, /) -> None:
+        """Has the place say nothing about itself any more."""
+        self._fuse.step("blobs.remove_mark")
+        self._inner.remove_mark(data)
+        self._fuse.step("blobs.remove_mark unacknowledged")
 
     def uncached(self) -> "FusedBlobStore":
         """Returns the same, past every cache."""
@@ -429,8 +440,12 @@ def contents(context: Context, head: Head, *, at: SnapshotInfo | None = None) ->
                 view = View(objects, objects.get_root(at.root).plane(plane))
             for key, data in view.iterate():
                 entry = decode_entry(data if data != IN_ROW else in_row(key))
-                is_content = isinstance(entry, Inline | Blob)
-                found[plane, key] = (entry, content.read(objects, entry) if is_content else None)
+                if not isinstance(entry, Inline | Blob):
+                    found[plane, key] = (entry, None)
+                    continue
+                # Where it lies until a snapshot is nobody's business.
+                settled_entry = settle_entry(NamesOnly(), objects, plane, data)
+                found[plane, key] = (decode_entry(settled_entry), content.read(objects, entry))
     return found
 
 

@@ -66,6 +66,9 @@ def fill(vault: Holdfast) -> None:
         task = agent.tasks.start("a task of its own", metadata={"why": "to see"})
         agent.files.write("notes/kept-0.md", f"{name} wrote this anew\n")
         agent.tasks.complete(task.id)
+        with agent.task("a task that knows what it changes"):
+            for each in range(4):
+                agent.files.write(f"work/{each}.md", f"{name} made this, number {each}\n")
         agent.pin(agent.snapshot("pinned", reason="for good"))
         agent.schedules.create(every=timedelta(hours=6), label="now and then")
         agent.set_retention(keep_last=50, keep_daily=7)
@@ -141,6 +144,8 @@ def _look_at(vault: Holdfast, name: str, note: Note, known: Mapping[str, Any]) -
         listed = known.get(kind, note(kind, of_kind))
         for of in _ids(listed):
             note(f"{kind} {of}", lambda get=get, of=of: get(of))
+    for of in _ids(known.get("tasks", note("tasks", agent.tasks.list))):
+        note(f"{of} taken back", lambda of=of: agent.undo(task=of, dry_run=True))
     note("search", lambda: [each.id for each in agent.memory.search("number")])
     found = note("sessions", lambda: sorted(agent.sessions.list(), key=lambda s: s.id))
     for of in _ids(known.get("sessions", found)):

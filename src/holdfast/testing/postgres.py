@@ -36,7 +36,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Final, LiteralString, Self
 
 START_TIMEOUT_S: Final = 60
@@ -138,12 +137,7 @@ class PostgresServer:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
 
     @property
@@ -343,12 +337,7 @@ class _Sentinel:
         if self._shell.stdin is not None:
             self._shell.stdin.write(b"\n" if pid is None else b"%d\n" % pid)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # The server has ended by now, and its pid may be somebody else's soon.
         self.watch(None)
         self._shell.communicate()

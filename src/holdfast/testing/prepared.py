@@ -22,7 +22,7 @@ from holdfast.catalog import sqlite
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.tables import Step, no_step
 from holdfast.errors import HoldfastError
-from holdfast.private import MODE
+from holdfast.ownfiles import MODE
 from holdfast.settings import CATALOG_NAME
 from holdfast.testing.postgres import find_base
 

@@ -35,6 +35,16 @@ def environment(home: Path, **more: str) -> dict[str, str]:
     return {**inherited, "HOME": str(home), "LC_ALL": "C.UTF-8", **more}
 
 
+def read_terminal(ours: int) -> bytes:
+    """Returns what is shown on a terminal, until nobody writes to it any more; closes it."""
+    shown = b""
+    with suppress(OSError):  # Linux says so when its other side is closed.
+        while part := os.read(ours, 1 << 16):
+            shown += part
+    os.close(ours)
+    return shown
+
+
 def end_left() -> None:
     """Ends what commands of these tests have left behind."""
     for process in _find_left():

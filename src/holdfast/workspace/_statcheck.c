@@ -286,6 +286,25 @@ int holdfast_statcheck_2(int root_fd, const unsigned char *table, const unsigned
     return fits ? 0 : EINVAL;
 }
 
+/* Says whether files are of the times and sizes that they were: 1 if all are.
+ *
+ * `paths` has one after the other, each with a zero at its end, from the folder or absolute;
+ * `states` has the time of modification and the size of each, or a size of -1 where nothing was. */
+int holdfast_are_as_they_were(int folder_fd, const char *paths, const int64_t *states,
+                              uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++, states += 2, paths += strlen(paths) + 1) {
+        struct stat found;
+        if (fstatat(folder_fd, paths, &found, 0) != 0) {
+            if (states[1] != -1)
+                return 0;
+        } else if ((int64_t)found.st_size != states[1] || !is_time(MTIME(&found), states[0])) {
+            return 0;
+        }
+    }
+    return 1;
+}
+
 /* What this was built from, for the test that finds a stale build. */
 #ifndef SOURCE_DIGEST
 #define SOURCE_DIGEST ""

@@ -55,11 +55,6 @@ class Created(NamedTuple):
     """The number of the error that kept one from being filled, or zero; those after it are left."""
 
 
-def is_near(mtime_ns: int) -> bool:
-    """Says whether a time lies between 1678 and 2262; others are set from Python."""
-    return -(2**63) <= mtime_ns < 2**63
-
-
 class Creator(Protocol):
     """Makes files."""
 

@@ -13,7 +13,6 @@ import errno
 import os
 import stat
 from contextlib import suppress
-from types import TracebackType
 from typing import Final, Self
 
 OPEN_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -86,9 +85,7 @@ class Descent:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.forget()
 
     def _close_from(self, depth: int) -> None:
@@ -111,7 +108,9 @@ def set_mode(name: bytes, folder_fd: int, mode: int) -> None:
         set_mode_unopened(name, folder_fd, mode)
         return
     try:
-        os.fchmod(fd, mode)
+        # One of somebody else's cannot be given a mode, and need not be if it has that one.
+        if stat.S_IMODE(os.fstat(fd).st_mode) != mode:
+            os.fchmod(fd, mode)
     finally:
         os.close(fd)
 

@@ -71,6 +71,11 @@ class Draft:
         if before == row._replace(ctime_ns=unsure(row.ctime_ns)):
             self.unsure.add(row.name)
 
+    def want_surely(self, row: Row) -> None:
+        """Asks for something to be read, however it looks."""
+        self.wanted.add(row.name)
+        self.unsure.discard(row.name)
+
     def key(self, name: bytes) -> bytes:
         """Returns the path of something in this folder."""
         return self.path + b"/" + name if self.path else name
@@ -129,3 +134,30 @@ def find_lost(
         for row in draft.rows.values():
             lost.pop((row.dev, row.ino), None)
     return lost
+
+
+def find_split(
+    index: StatIndex, drafts: Mapping[bytes, Draft], gone: Iterable[bytes]
+) -> set[Identity]:
+    """Returns the files with several names of which one is new, has changed, or is no more."""
+    split: set[Identity] = set()
+    for path in gone:
+        for folder in index.iter_folders(path):
+            split |= {(row.dev, row.ino) for row in folder.rows if has_names(row)}
+    for path, draft in drafts.items():
+        rows = (draft.rows[name] for name in draft.wanted - draft.unsure)
+        split |= {(row.dev, row.ino) for row in rows if has_names(row)}
+        known = index.find(path)
+        for row in known.rows if known else ():
+            if has_names(row) and not _is_same(row, draft.rows.get(row.name)):
+                split.add((row.dev, row.ino))
+    return split
+
+
+def has_names(row: Row) -> bool:
+    """Says whether it is a file that has several names."""
+    return row.nlink > 1 and stat.S_ISREG(row.mode)
+
+
+def _is_same(row: Row, other: Row | None) -> bool:
+    return other is not None and (row.dev, row.ino) == (other.dev, other.ino)

@@ -25,7 +25,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from holdfast.syncing import sync_folder
+from holdfast.ownfiles import read_small, sync_folder
 
 SETTLED_S: Final = 120.0
 """By then Linux has written what was dirty: it does so after 30 s, and file systems commit
@@ -39,6 +39,11 @@ _BOOT_ID: Final = "/proc/sys/kernel/random/boot_id"
 
 
 _ANY: Final = rb"\.holdfast-[0-9a-f]{16}"
+_END: Final = rb"(?:-back)?-[0-9]+\.tmp"
+_LITTER: Final = re.compile(_ANY + _END)
+
+A_LEFTOVER: Final = "a temporary file of a restore"
+"""Why such a file is left out of a snapshot."""
 
 
 def litter_of(mark: str) -> str:
@@ -46,10 +51,18 @@ def litter_of(mark: str) -> str:
     return f".holdfast-{hashlib.blake2b(mark.encode(), digest_size=8).hexdigest()}"
 
 
+def is_litter(name: bytes) -> bool:
+    """Says whether a name is that of a temporary file of ours: no snapshot holds one."""
+    return name.startswith(b".holdfast-") and _LITTER.fullmatch(name) is not None
+
+
 def litter_pattern(record: "Record") -> re.Pattern[bytes]:
-    """Returns what the names of an interrupted restore's temporary files look like."""
-    begin = re.escape(record.litter.encode()) if record.litter else _ANY
-    return re.compile(begin + rb"(-back)?-[0-9]+\.tmp")
+    """Returns what the names of an interrupted restore's temporary files look like.
+
+    Those of others too, which could not be removed when they were interrupted.
+    """
+    begin = b"(?:" + re.escape(record.litter.encode()) + b"|" + _ANY + b")"
+    return re.compile((begin if record.litter else _ANY) + _END)
 
 
 class Record(NamedTuple):
@@ -72,6 +85,9 @@ class Record(NamedTuple):
     left: Sequence[str] = ()
     """Where something is brought, marks of paths that were changed in the directory as well, and
     that nobody was to touch."""
+    stood: str = ""
+    """The snapshot with which the directory was last captured, or led, before a restore of it;
+    empty if there was none, or that is not known."""
 
     @property
     def is_cut(self) -> bool:
@@ -97,7 +113,7 @@ class Journal:
     def find(self) -> Record | None:
         """Returns what it says; None if nothing is under way."""
         try:
-            data = self._path.read_bytes().strip()
+            data = read_small(self._path).strip()
         except FileNotFoundError:
             return None
         if not data:
@@ -108,9 +124,9 @@ class Journal:
         except (ValueError, KeyError, TypeError):
             return Record("applying", "", "", "", 0.0, "")
 
-    def begin(self, *, litter: str, back: str, mark: str, goal: str = "") -> None:
+    def begin(self, *, litter: str, back: str, mark: str, goal: str = "", stood: str = "") -> None:
         """Says that the directory is about to change; durable when it returns."""
-        self._begin(Record("applying", litter, back, mark, 0.0, boot_id(), goal))
+        self._begin(Record("applying", litter, back, mark, 0.0, boot_id(), goal, stood=stood))
 
     def begin_bringing(self, *, litter: str, base: str, agreed: str, left: Sequence[bytes]) -> None:
         """Says that something is about to be brought in; durable when it returns.
@@ -171,8 +187,7 @@ def mark_of(key: bytes) -> str:
 def boot_id() -> str:
     """Returns what is another one after each restart; empty where the system does not say."""
     try:
-        with open(_BOOT_ID, encoding="ascii") as file:
-            return file.read().strip()
+        return read_small(_BOOT_ID).decode("ascii").strip()
     except OSError:
         return ""
 

@@ -16,6 +16,11 @@ def library_name(part: str) -> str:
     return f"_{part}-{machine.sysname.lower()}-{machine.machine}-{bits}.so"
 
 
+def is_near(mtime_ns: int) -> bool:
+    """Says whether a time lies between 1678 and 2262; others are set from Python."""
+    return -(2**63) <= mtime_ns < 2**63
+
+
 def load_function(
     part: str, name: str, arguments: str, *, keeps_lock: bool = False
 ) -> Callable[..., int] | None:

@@ -1,7 +1,10 @@
 """What stands at a place in a folder: is it what is known, whose is it, how would it be made."""
 
+import errno
+import fcntl
 import os
 import stat
+import sys
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from typing import Final
@@ -13,6 +16,9 @@ from holdfast.workspace.statindex import UNSURE, Row, StatIndex, unsure
 from holdfast.workspace.steps import Drifted, State, Step, is_file, split_key
 
 _LOOK: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_GET_FLAGS: Final = 0x80086601
+_APPEND_ONLY: Final = 0x20
+"""Of Linux: `FS_IOC_GETFLAGS` and `FS_APPEND_FL`."""
 _MOST_KEPT: Final = 1000
 """Names that are tried for what somebody has changed, and made anew meanwhile."""
 _KEPT_BYTES: Final = 240
@@ -24,17 +30,21 @@ class Expected:
     def __init__(self, index: StatIndex, *, checks: bool, written: Mapping[bytes, State]) -> None:
         """Without `checks`, whatever is there may go; `written` is what another writer put."""
         self._index = index
-        self._checks = checks
+        self.checks = checks
+        """Whether what is known was there a moment ago, and nothing else may go."""
         self._written = written
         self._folder: bytes | None = None
         self._rows: dict[bytes, Row] = {}
         self._resting = Resting()
+        self.at = b""
+        """What `check_all` last looked at."""
 
     def check_all(self, steps: Iterable[Step], root_fd: int) -> None:
         """Raises `Drifted` if a file that is to be replaced is not as it was."""
         with Descent(root_fd) as descent:
             for step in steps:
                 if is_file(step.old):
+                    self.at = step.key
                     self.check(step.key, descent.open(split_key(step.key)[0]))
 
     def check(self, key: bytes, fd: int) -> Row | None:
@@ -44,10 +54,10 @@ class Expected:
         try:
             state = os.stat(name, dir_fd=fd, follow_symlinks=False)
         except FileNotFoundError:
-            if known is not None and self._checks:
+            if known is not None and self.checks:
                 raise Drifted(key) from None
             return None
-        if not self._checks:
+        if not self.checks:
             return None
         if known is None or not is_as_indexed(known, state):
             raise Drifted(key)
@@ -141,6 +151,28 @@ def removing(temporary: bytes, fd: int) -> Generator[None]:
         with suppress(OSError):
             os.unlink(temporary, dir_fd=fd)
         raise
+
+
+def check_lets_go(fd: int) -> None:
+    """Raises `PermissionError` for a folder that takes new names and lets none go.
+
+    What is written there beside its place could neither be put in it nor be removed.
+    """
+    try:
+        found = fcntl.ioctl(fd, _GET_FLAGS, bytes(8))
+    except OSError:  # a file system without such attributes
+        return
+    if int.from_bytes(found[:4], sys.byteorder) & _APPEND_ONLY:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+
+def is_there(name: bytes, fd: int) -> bool:
+    """Says whether something has this name in a folder; where nobody can say, it has not."""
+    try:
+        os.lstat(name, dir_fd=fd)
+    except OSError:
+        return False
+    return True
 
 
 def is_as_indexed(row: Row, state: os.stat_result) -> bool:

@@ -55,7 +55,7 @@ from functools import cache
 from signal import SIGURG
 from typing import Final, NamedTuple
 
-from holdfast.workspace.library import load_function
+from holdfast.workspace.library import is_near, load_function
 
 _COARSE_CLOCK: Final = 5
 """CLOCK_REALTIME_COARSE, which `time` has no name for."""
@@ -144,7 +144,7 @@ class Resting:
         Says whether it did. Raises FileNotFoundError if it is not in that state any more, and any
         other OSError if it is in none that somebody wanted.
         """
-        act = load_shortener()
+        act = load_shortener() if is_near(mtime_ns) and is_near(state.st_ctime_ns) else None
         if act is None or not self.about(fd, state.st_dev).sees_all:
             return False
         times = (each & _MASK for each in (state.st_ctime_ns, mtime_ns))

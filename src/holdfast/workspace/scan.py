@@ -24,9 +24,19 @@ from typing import Final, NamedTuple
 from holdfast.errors import Unavailable
 from holdfast.model.files import MAX_PATH_BYTES
 from holdfast.workspace.descent import Descent
-from holdfast.workspace.drafts import Draft, Identity, Omitted, find_lost, is_content, row_of
+from holdfast.workspace.drafts import (
+    Draft,
+    Identity,
+    Omitted,
+    find_lost,
+    find_split,
+    has_names,
+    is_content,
+    row_of,
+)
 from holdfast.workspace.guard import A_PACK, A_VAULT, describe_mount, is_pack, is_vault
 from holdfast.workspace.ignoring import IGNORE_FILE, Rules
+from holdfast.workspace.journal import A_LEFTOVER, is_litter
 from holdfast.workspace.resting import floor_ns
 from holdfast.workspace.statindex import Checked, Folder, Row, StatIndex, is_unsure, settled
 from holdfast.workspace.steps import above, split_key
@@ -136,6 +146,7 @@ class Scanner:
             while self._todo:
                 self._list(descent, self._todo.pop(), everything=everything)
         self._settle_gone()
+        self._want_names()
         if self._is_fresh:
             # Stamps of the tick in which we began are of just before, most of the time: where all
             # that was known is somewhere, nothing is taken to have left, unless we are wary.
@@ -277,6 +288,12 @@ class Scanner:
         self._todo.append(path)
         return True
 
+    def _pass_over(self, name: bytes, draft: Draft) -> None:
+        """Leaves out what a restore of ours left behind; removes it, after an interrupted one."""
+        is_ours = self._litter is not None and self._litter.fullmatch(name)
+        if not is_ours or not _remove_litter(name, draft, self._root_fd):
+            draft.omitted.append(Omitted(name, "excluded", A_LEFTOVER))
+
     def _take(
         self, draft: Draft, name: bytes, entry: "os.DirEntry[str]", folder: tuple[int, int]
     ) -> None:
@@ -289,8 +306,8 @@ class Scanner:
             self._missed[device, entry.inode()] = draft.key(name)
             return
         key, is_folder = draft.key(name), stat.S_ISDIR(state.st_mode)
-        if self._litter is not None and self._litter.fullmatch(name):
-            _remove_litter(name, draft, self._root_fd)
+        if is_litter(name):
+            self._pass_over(name, draft)
         elif (state.st_dev, state.st_ino) in self._rules.apart:
             draft.omitted.append(Omitted(name, "excluded", "the vault's own folder"))
         elif is_folder and is_vault(name, fd):
@@ -371,6 +388,23 @@ class Scanner:
         for path in [path for path in self._drafts if self._is_gone(path)]:
             del self._drafts[path]
 
+    def _want_names(self) -> None:
+        """Asks for all names of a file to be read if one of them is read, or is no more.
+
+        Who renames a folder leaves the times of its files alone: a name elsewhere looks as it did,
+        and is one of others now. Only all of them together say which is the first.
+        """
+        split = find_split(self._index, self._drafts, self._gone)
+        if not split:
+            return
+        for folder in self._index.iter_holding({ino for _, ino in split}):
+            if folder.path not in self._drafts and not self._is_gone(folder.path):
+                self._drafts[folder.path] = Draft.of(folder)
+        for draft in self._drafts.values():
+            for row in draft.rows.values():
+                if has_names(row) and (row.dev, row.ino) in split:
+                    draft.want_surely(row)
+
     def _is_gone(self, path: bytes) -> bool:
         """Says whether a folder, or one above it, is no more."""
         while path:
@@ -380,8 +414,12 @@ class Scanner:
         return False
 
 
-def _remove_litter(name: bytes, draft: Draft, root_fd: int) -> None:
-    """Removes what an interrupted restore of ours left behind."""
-    with Descent(root_fd) as descent:
-        os.unlink(name, dir_fd=descent.open(draft.path))
+def _remove_litter(name: bytes, draft: Draft, root_fd: int) -> bool:
+    """Removes what an interrupted restore of ours left behind, if its folder lets it go."""
+    try:
+        with Descent(root_fd) as descent:
+            os.unlink(name, dir_fd=descent.open(draft.path))
+    except OSError:
+        return False
     draft.doubt()
+    return True

@@ -192,6 +192,11 @@ def links_of(record: Record) -> Sequence[int]:
     return memoryview(record.rows).cast("I")[1 :: ROW.size // 4]
 
 
+def inodes_of(record: Record) -> Sequence[int]:
+    """Returns the inodes of a record's rows."""
+    return memoryview(record.rows).cast("Q")[4 :: ROW.size // 8]
+
+
 def path_at(data: bytes, offset: int) -> bytes:
     """Returns the path of the record at the offset."""
     start = offset + FOLDER.size

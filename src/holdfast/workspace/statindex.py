@@ -26,7 +26,7 @@ import os
 import stat
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import compress
 from typing import Final, NamedTuple, Self
@@ -50,6 +50,7 @@ from holdfast.workspace.statformat import (
     count_rows,
     decode_folder,
     encode_folder,
+    inodes_of,
     is_unsure,
     links_of,
     modes_of,
@@ -119,7 +120,7 @@ class Checked(NamedTuple):
 class StatIndex:
     """What is known of a directory. Immutable, and safe to use from many threads."""
 
-    __slots__ = ("_known", "_linked", "_opened", "meta")
+    __slots__ = ("_known", "_linked", "_opened", "_places", "meta")
 
     meta: bytes
     """The caller's own bytes, kept with the index."""
@@ -133,6 +134,7 @@ class StatIndex:
         self._known = IndexBytes.of(data)
         self._linked = linked
         self._opened: dict[bytes, Folder] = {}
+        self._places: dict[bytes, int] = {}
         self.meta = data[META_AT : self._known.table_at]
 
     @classmethod
@@ -225,6 +227,13 @@ class StatIndex:
             self._linked = frozenset(r.path for r in records if max(links_of(r), default=0) > 1)
         return self._linked
 
+    def iter_holding(self, inodes: Collection[int]) -> Iterator[Folder]:
+        """Yields the folders in which one of these inodes is known."""
+        data, wanted = self._known.data, frozenset(inodes)
+        for offset in self._known.offsets[:-1]:
+            if not wanted.isdisjoint(inodes_of(open_record(data, offset))):
+                yield decode_folder(data, offset)
+
     def check(
         self, root_fd: int, *, only: Iterable[bytes] | None = None, use_c: bool | None = None
     ) -> Checked:
@@ -259,7 +268,8 @@ class StatIndex:
                 continue
             if folder.path != path:
                 raise ValueError(f"the folder at {path!r} says that it is {folder.path!r}")
-            start, known = self._bisect(order_of(path)), self._place_of(path)
+            known = self._place_of(path)
+            start = self._bisect(order_of(path)) if known is None else known
             copy.skip(range(start, start if known is None else start + 1))
             copy.put(folder)
         linked = None if self._linked is None else _still_linked(self._linked, changed)
@@ -277,10 +287,15 @@ class StatIndex:
         )
 
     def _place_of(self, path: bytes) -> int | None:
-        place = self._bisect(order_of(path))
-        if place == self._known.folder_count:
-            return None
-        return place if path_at(self._known.data, self._known.offsets[place]) == path else None
+        place = self._places.get(path)
+        if place is None:
+            place, known = self._bisect(order_of(path)), self._known
+            if place == known.folder_count or path_at(known.data, known.offsets[place]) != path:
+                return None
+            # Asked several times of each folder that has changed, too.
+            if len(self._places) < _MOST_OPENED:
+                self._places[path] = place
+        return place
 
     def _places_under(self, path: bytes) -> range:
         if not path:

@@ -7,7 +7,7 @@ without asking, because some changes leave no event in the folder that shows the
   used. Where that name is in the tree too, its folder is reported; one outside is not heard;
 - through `mmap`, by a program that mapped the file before; that it was opened is told to who asks
   for it (`openings.py`);
-- by another machine, or below something that was mounted over a watched folder.
+- by another machine.
 
 A folder's own times move with the names in it: then the folder is reported, not its parent.
 
@@ -20,6 +20,7 @@ What makes it right, and what the tests break on purpose:
   old news by the time they are read, so that an exchange or a chain of renames settles by itself.
 - The watches of a folder that moved away are ended: they follow the inode, and would report
   under a path that is no longer its own.
+- What is mounted below the directory is compared (`mounts.py`): if it is other, all is.
 - Folders that cannot be watched (no permission) are part of every answer, and tried again.
 
 The kernel's inotify, as it is: watches on folders, and the events that they queued.
@@ -41,9 +42,11 @@ import termios
 import threading
 import time
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from typing import Final, NamedTuple
 
 from holdfast.errors import Unavailable
+from holdfast.workspace.mounts import Mounts
 
 MODIFY: Final = 0x0000_0002
 ATTRIB: Final = 0x0000_0004
@@ -223,9 +226,10 @@ class Watcher:
         self._failure: OSError | None = None
         self._must_check = True
         self._inotify = Inotify()
+        self._mounts = Mounts(self._root)
         self._watch_everything()
         if self._failure is not None:
-            self._inotify.close()
+            self.close()
             error = Unavailable(_explain(self._failure))
             raise error.with_hint(_how_to_go_on(self._failure)) from self._failure
 
@@ -259,25 +263,32 @@ class Watcher:
     def wait(self, timeout_s: float) -> bool:
         """Waits until something happens, and returns whether it did."""
         poll = select.poll()
-        poll.register(self._inotify.fileno(), select.POLLIN)
+        self.wake(poll)
         until = time.monotonic() + timeout_s
         while not (self._must_check or self._happened):
             left_s = max(0.0, until - time.monotonic())
-            if not poll.poll(left_s * 1000):
+            ready = {fd for fd, _ in poll.poll(left_s * 1000)}
+            if not self.is_in(ready):
                 return False
             self.listen()  # it may be nothing but that somebody reads
             if self._failure is not None:
                 break
         return True
 
-    def fileno(self) -> int:
-        """Returns a descriptor that is readable while there is something to take."""
-        return self._inotify.fileno()
+    def wake(self, poll: "select.poll") -> None:
+        """Lets whoever polls wake up when there is something to take; `is_in` has to be asked."""
+        poll.register(self._inotify.fileno(), select.POLLIN)
+        self._mounts.wake(poll)
+
+    def is_in(self, ready: AbstractSet[int]) -> bool:
+        """Says whether that is so, given which descriptors are ready."""
+        return self._mounts.note(ready) or self._inotify.fileno() in ready
 
     def close(self) -> None:
         """Ends all watches."""
         with self._guard:
             self._inotify.close()
+            self._mounts.close()
 
     def _drain(self) -> None:
         """Follows what is queued, and the notices of watches that this ended itself.
@@ -285,6 +296,8 @@ class Watcher:
         Left in the queue, those would wake up whoever waits, for nothing.
         """
         self._listened += 1
+        if self._mounts.have_changed():
+            self._lose()
         self._has_ended_some = False
         for event in self._inotify.drain():
             self._follow(event)

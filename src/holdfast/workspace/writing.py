@@ -21,7 +21,7 @@ import os
 import stat
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
-from functools import partial
+from functools import cached_property, partial
 from typing import Final, TypeVar
 
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, twin_of
@@ -35,12 +35,12 @@ from holdfast.workspace.creating import (
     Creator,
     NewFile,
     Stamp,
-    is_near,
     load_creator,
     open_together,
 )
 from holdfast.workspace.descent import Descent, set_mode
-from holdfast.workspace.placing import Expected, removing, umask
+from holdfast.workspace.library import is_near
+from holdfast.workspace.placing import Expected, check_lets_go, is_there, removing, umask
 from holdfast.workspace.pouring import has_hole, write_at, write_sparse
 from holdfast.workspace.statindex import StatIndex
 from holdfast.workspace.steps import (
@@ -66,6 +66,14 @@ _NOT_EMPTY: Final = frozenset({errno.ENOTEMPTY, errno.EEXIST, errno.EBUSY})
 
 
 T = TypeVar("T")
+
+At = tuple[bytes, str]
+"""A path, and what is done to it, as a message says it."""
+
+REMOVED: Final = "removed"
+MADE_ANEW: Final = "made"
+WRITTEN: Final = "written"
+GIVEN_MODE: Final = "given its mode"
 
 
 class Writer:
@@ -103,14 +111,19 @@ class Writer:
         self._is_way_back = written is not None
         self.written: dict[bytes, State] = {}
         """What was put, as it was a moment later."""
-        self._umask = umask()
         self._made = 0
         self._opened: dict[bytes, int] = {}
         self.done: list[Step] = []
+        self.at: At = (b"", WRITTEN)
+        """What was last begun: where, and what was to become of it."""
         self.touched: set[bytes] = set()
         """Folders in which something was done: all that has to be looked at afterwards."""
         self.kept: list[bytes] = []
         """Folders that had to stay: something lies in them that is not captured."""
+
+    @cached_property
+    def _umask(self) -> int:
+        return umask()
 
     def carry_out(self, steps: Sequence[Step]) -> None:
         """Does all of it, or raises `Drifted` or an `OSError` half-way: see `done`."""
@@ -129,6 +142,7 @@ class Writer:
     def _unlink(self, steps: Sequence[Step]) -> None:
         for step in steps:
             folder, name = split_key(step.key)
+            self.at = step.key, REMOVED
             fd = self._folder(folder)
             row = self._expected.check(step.key, fd)
             if self._expected.is_theirs(step.key, fd):
@@ -141,8 +155,11 @@ class Writer:
             with suppress(FileNotFoundError, IsADirectoryError):
                 try:
                     self._permitted(folder, fd, go)
-                except Drifted:  # It stays as it is: the way back has nothing to do here.
-                    self.done.pop()
+                except (Drifted, OSError) as exc:
+                    # It stays as it is: the way back has nothing to do here, and could do it no
+                    # better.
+                    if isinstance(exc, Drifted) or is_there(name, fd):
+                        self.done.pop()
                     raise
 
     def _remove_folders(self, steps: Sequence[Step]) -> None:
@@ -159,6 +176,7 @@ class Writer:
                 path = above(path)
         for path in sorted(gone, key=lambda path: (-path.count(b"/"), path)):
             folder, name = split_key(path)
+            self.at = path, REMOVED
             fd = self._folder(folder)
             self.touched.add(path)
             try:
@@ -178,13 +196,14 @@ class Writer:
     def _make_folders(self, steps: Sequence[Step]) -> None:
         wanted: set[bytes] = set()
         for step in steps:
-            if step.new is not None:
+            if step.new is not None and not self._is_around(step):
                 path = step.key if isinstance(step.new, Directory) else above(step.key)
                 while path and path not in wanted:
                     wanted.add(path)
                     path = above(path)
         for path in sorted(wanted):
             folder, name = split_key(path)
+            self.at = path, MADE_ANEW
             fd = self._folder(folder)
             with suppress(FileExistsError):
                 self._permitted(
@@ -192,6 +211,10 @@ class Writer:
                 )
                 self._opened[path] = FOLDER_MODE
                 self.done.append(Step(path, None, Directory(FOLDER_MODE)))
+
+    def _is_around(self, step: Step) -> bool:
+        """Says whether the folder that a step puts something into was there a moment ago."""
+        return self._expected.checks and is_file(step.old) and is_file(step.new)
 
     def _put(self, steps: Sequence[Step]) -> None:
         # The first of several names before the others, which become links to it.
@@ -247,6 +270,8 @@ class Writer:
             self.done.append(step)
             if outcome != BROKEN:
                 self._note(step)
+            else:
+                self.at = step.key, WRITTEN
             # One of several names gets its others later, which moves its time of change.
             if outcome == MADE and self._proves and not twin_of(step.new):
                 self.proven[step.key] = made.stamps[at]
@@ -255,7 +280,8 @@ class Writer:
         return left
 
     def _put_one(self, step: Step, data: bytes | None) -> None:
-        fd = self._folder(above(step.key))
+        self.at = step.key, WRITTEN
+        fd = self._folder_of(step)
         if step.old is None and self._create(fd, step, data):
             return
         row = self._expected.check(step.key, fd)
@@ -325,14 +351,14 @@ class Writer:
             self.written[step.key] = (step.new.size, step.new.mtime_ns)
 
     def _put_file(self, fd: int, step: Step, entry: Inline | Blob, data: bytes | None) -> None:
-        temporary, (folder, _) = self._temporary(), split_key(step.key)
+        temporary, (folder, _) = self._beside(fd), split_key(step.key)
         file = self._permitted(folder, fd, lambda: os.open(temporary, _CREATE, 0o600, dir_fd=fd))
         with removing(temporary, fd):
             self._fill(file, entry, data, created_as=0o600)
             self._replace(fd, temporary, step)
 
     def _put_link(self, fd: int, step: Step, entry: Link) -> None:
-        temporary, times = self._temporary(), (entry.mtime_ns, entry.mtime_ns)
+        temporary, times = self._beside(fd), (entry.mtime_ns, entry.mtime_ns)
         folder, _ = split_key(step.key)
         self._permitted(folder, fd, lambda: os.symlink(entry.target, temporary, dir_fd=fd))
         with removing(temporary, fd):
@@ -366,10 +392,10 @@ class Writer:
             return
         folder, name = split_key(step.key)
         first_folder, first_name = split_key(first)
-        fd = self._folder(folder)
+        self.at = step.key, WRITTEN
+        fd = self._folder_of(step)
         self._expected.check(step.key, fd)
-        self.done.append(step)
-        temporary = self._temporary()
+        temporary = self._beside(fd)
         with Descent(self._root_fd) as beside:
             first_fd = beside.open(first_folder)
             self._permitted(
@@ -387,6 +413,7 @@ class Writer:
             # If both are one file already, a rename does nothing and leaves the other name.
             with suppress(FileNotFoundError):
                 os.unlink(name, dir_fd=fd)
+            self.done.append(step)
             os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
 
     # Modes, last: a folder may become one that nothing can be written to
@@ -402,6 +429,7 @@ class Writer:
         # What lies in a folder before it: it may become one that nobody may enter.
         for path in sorted(modes, reverse=True):
             self.touched.add(path)
+            self.at = path, GIVEN_MODE
             with suppress(FileNotFoundError, NotADirectoryError):
                 self._set_mode(path, modes[path])
 
@@ -425,6 +453,15 @@ class Writer:
         self.touched.add(path)
         return self._descent.open(path)
 
+    def _folder_of(self, step: Step) -> int:
+        """Opens the folder that a step puts something into; one that has gone is a drift."""
+        try:
+            return self._folder(above(step.key))
+        except FileNotFoundError as exc:
+            if self._is_around(step):
+                raise Drifted(step.key) from exc
+            raise
+
     def _permitted(self, path: bytes, fd: int, call: Callable[[], T]) -> T:
         """Does something in a folder, after making it writable if its owner has to be asked."""
         try:
@@ -436,6 +473,11 @@ class Writer:
             os.fchmod(fd, mode | 0o700)
             self._opened.setdefault(path, mode)
             return call()
+
+    def _beside(self, fd: int) -> bytes:
+        """Returns a name for what is written beside its place, in a folder that lets it go."""
+        check_lets_go(fd)
+        return self._temporary()
 
     def _temporary(self) -> bytes:
         self._made += 1

@@ -11,6 +11,12 @@ LEFT JOIN sessions s ON s.namespace_id = e.namespace_id AND s.id = e.session_id
 WHERE e.id = :id AND e.namespace_id = :namespace_id AND e.deleted_at IS NULL
   AND s.deleted_at IS NULL AND (s.expires_at IS NULL OR s.expires_at > :now)
 
+-- Deleted ones, too, and those of sessions that are gone: a list goes on behind what was seen.
+-- name: find_entity_as_seen
+SELECT {entity} FROM entities WHERE id = :id AND namespace_id = :namespace_id
+UNION ALL
+SELECT {entity} FROM former_entities WHERE id = :id AND namespace_id = :namespace_id
+
 -- Sessions whose entities are not shown: of one, or with an empty id of all.
 -- name: ended_sessions_of_entities
 SELECT {s.session}

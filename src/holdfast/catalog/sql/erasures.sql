@@ -83,8 +83,23 @@ DELETE FROM memories WHERE namespace_id = :namespace_id AND id = :id
 SELECT task_id, plane, key, old_entry, old_sum, new_entry, new_sum, is_shared
 FROM task_changes WHERE namespace_id = :namespace_id
 
+-- name: uncount_task_change
+UPDATE tasks SET noted = noted - 3
+WHERE namespace_id = :namespace_id AND id IN (
+    SELECT task_id FROM task_changes
+    WHERE namespace_id = :namespace_id AND plane = :plane AND key = :key
+)
+
 -- name: erase_task_change
 DELETE FROM task_changes WHERE namespace_id = :namespace_id AND plane = :plane AND key = :key
+
+-- name: uncount_noted
+UPDATE tasks SET noted = noted - 3
+WHERE namespace_id = :namespace_id AND id IN (
+    SELECT task_id FROM task_changes
+    WHERE namespace_id = :namespace_id AND plane = :plane AND key = :key
+        AND (old_entry = :entry OR new_entry = :entry)
+)
 
 -- name: erase_noted
 DELETE FROM task_changes WHERE namespace_id = :namespace_id AND plane = :plane AND key = :key

@@ -4,7 +4,7 @@
 INSERT INTO listening (what, since) VALUES ('events', :since) ON CONFLICT (what) DO NOTHING
 
 -- name: is_heard
-SELECT 1 FROM listening WHERE what = 'events'
+SELECT since FROM listening WHERE what = 'events'
 
 -- Types are said for PostgreSQL, which takes those of the columns for values alone.
 
@@ -37,6 +37,12 @@ ON CONFLICT (tenant_id) DO NOTHING
 -- name: move_event_end
 UPDATE event_ends SET number = :number, created_us = :created_us WHERE tenant_id = :tenant_id
 
+-- name: restore_event_end
+INSERT INTO event_ends (tenant_id, number, created_us)
+SELECT e.tenant_id, MAX(e.number), MAX(e.created_us) FROM events e
+WHERE e.tenant_id = :tenant_id GROUP BY e.tenant_id
+ON CONFLICT (tenant_id) DO NOTHING
+
 -- name: mend_event_end
 UPDATE event_ends
 SET number = (SELECT MAX(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id),
@@ -45,6 +51,18 @@ SET number = (SELECT MAX(e.number) FROM events e WHERE e.tenant_id = event_ends.
 WHERE tenant_id = :tenant_id AND (
     number <> (SELECT MAX(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id)
     OR purged <> (SELECT MIN(e.number) FROM events e WHERE e.tenant_id = event_ends.tenant_id) - 1)
+
+-- Where the catalog was set back, numbers go on further behind.
+-- name: has_wrong_event_end
+SELECT COUNT(*) FROM event_ends, (
+    SELECT MIN(e.number) AS first, MAX(e.number) AS last FROM events e
+    WHERE e.tenant_id = :tenant_id
+) AS needed
+WHERE event_ends.tenant_id = :tenant_id AND (
+    event_ends.number <> needed.last OR event_ends.purged >= needed.first
+    OR (event_ends.purged < needed.first - 1 AND NOT EXISTS (
+        SELECT 1 FROM events f
+        WHERE f.tenant_id = :tenant_id AND f.number = needed.first AND f.type = :era)))
 
 -- name: newest_event
 SELECT MAX(number) FROM events WHERE tenant_id = :tenant_id

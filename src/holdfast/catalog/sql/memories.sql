@@ -5,6 +5,10 @@
 SELECT {memory}, embedding
 FROM memories WHERE id = :id AND namespace_id = :namespace_id AND deleted_at IS NULL
 
+-- Deleted ones, too: a list goes on behind one that was deleted since it was seen.
+-- name: find_memory_as_seen
+SELECT {memory}, embedding FROM memories WHERE id = :id AND namespace_id = :namespace_id
+
 -- name: set_memory
 UPDATE memories
 SET type = :type, tags = :tags, metadata = :metadata, version = :version,

@@ -96,7 +96,8 @@ UPDATE git_backups SET ({gitbackup}) = ({:gitbackup}) WHERE id = CAST(:was AS TE
 
 -- name: page_erasure_rows
 SELECT id, {erasure} FROM erasures
-WHERE tenant_id = :tenant_id AND id > CAST(:after AS TEXT) ORDER BY id LIMIT :most
+WHERE tenant_id NOT IN (SELECT id FROM tenants WHERE id < :tenant_id OR id > :tenant_id)
+  AND id > CAST(:after AS TEXT) ORDER BY id LIMIT :most
 
 -- name: mend_erasure_row
 UPDATE erasures SET ({erasure}) = ({:erasure}) WHERE id = CAST(:was AS TEXT)
@@ -112,7 +113,8 @@ UPDATE events SET ({event}) = ({:event}) WHERE tenant_id = :whose AND number = :
 
 -- name: page_telling_rows
 SELECT position, {telling} FROM told
-WHERE tenant_id = :tenant_id AND position > :after ORDER BY position LIMIT :most
+WHERE tenant_id NOT IN (SELECT id FROM tenants WHERE id < :tenant_id OR id > :tenant_id)
+  AND position > :after ORDER BY position LIMIT :most
 
 -- name: mend_telling_row
 UPDATE told SET ({telling}) = ({:telling}) WHERE position = :was
@@ -185,10 +187,18 @@ DELETE FROM memories WHERE number = :was
 -- What tasks changed.
 
 -- name: page_task_changes
-SELECT namespace_id, task_id, plane, key, old_entry, old_sum, new_entry, new_sum, is_shared
+SELECT namespace_id, task_id, plane, key, old_entry, old_sum, new_entry, new_sum, is_shared,
+    (SELECT 1 FROM tasks t
+     WHERE t.id = task_changes.task_id AND t.namespace_id = task_changes.namespace_id)
 FROM task_changes
 WHERE namespace_id = :namespace_id AND (task_id, plane, key) > (:task_id, :plane, :key)
 ORDER BY task_id, plane, key LIMIT :most
+
+-- name: stray_task_changes
+-- Ids of tasks are given out once: whose namespace a change is in, its task says.
+SELECT t.namespace_id, c.namespace_id, c.task_id, c.plane, c.key, c.old_entry, c.old_sum,
+    c.new_entry, c.new_sum, c.is_shared
+FROM task_changes c JOIN tasks t ON t.id = c.task_id AND t.namespace_id <> c.namespace_id
 
 -- name: drop_task_change
 DELETE FROM task_changes
@@ -199,7 +209,7 @@ INSERT INTO task_changes
     (namespace_id, task_id, plane, key, old_entry, old_sum, new_entry, new_sum, is_shared)
 VALUES
     (:namespace_id, :task_id, :plane, :key, :old_entry, :old_sum, :new_entry, :new_sum, :is_shared)
-ON CONFLICT (namespace_id, task_id, plane, key) DO UPDATE SET is_shared = 1
+ON CONFLICT (namespace_id, task_id, plane, key) DO UPDATE SET is_shared = -1 - task_changes.old_sum
 
 -- Packs
 

@@ -400,6 +400,13 @@ INSERT INTO pack_sums (tenant_id, part, bytes)
 SELECT tenant_id, {part}, -size_bytes FROM packs WHERE id = :pack_id
 ON CONFLICT (tenant_id, part) DO UPDATE SET bytes = pack_sums.bytes + excluded.bytes
 
+-- name: has_wrong_pack_sums
+SELECT CASE WHEN (
+    SELECT COALESCE(SUM(p.size_bytes), 0) FROM packs p WHERE p.tenant_id = :tenant_id
+) <> (
+    SELECT COALESCE(SUM(s.bytes), 0) FROM pack_sums s WHERE s.tenant_id = :tenant_id
+) THEN 1 ELSE 0 END
+
 -- Both sums of one moment: what another writes meanwhile is in both, or in neither.
 -- name: mend_pack_sums
 INSERT INTO pack_sums (tenant_id, part, bytes)

@@ -10,6 +10,10 @@ RETURNING name
 SELECT {reply} FROM replies
 WHERE key_id = :key_id AND name = :name AND method = :method AND path = :path
 
+-- name: has_reply
+SELECT 1 FROM replies
+WHERE key_id = :key_id AND name = :name AND method = :method AND path = :path
+
 -- Whose a request is, the instant says at which it was claimed: it is another one for whoever
 -- takes it over, and a lease that is prolonged leaves it as it is.
 

@@ -86,11 +86,11 @@ UPDATE namespaces
 SET sequence = :sequence, writer = :writer, entries = entries + :more_entries, bytes = bytes + :more_bytes
 WHERE id = :namespace_id
 
--- The same, and the end of its chain moves to the trace that is added with it.
+-- The same, and the end of its chain moves to the trace that is added with it; a new session counts.
 -- name: set_sequence_and_end
 UPDATE namespaces
 SET sequence = :sequence, writer = :writer, entries = entries + :more_entries, bytes = bytes + :more_bytes,
-    journal_number = :told_number, journal_hash = :told_hash
+    journal_number = :told_number, journal_hash = :told_hash, sessions = sessions + :new_sessions
 WHERE id = :namespace_id
 
 -- name: forks_of
@@ -154,6 +154,10 @@ ORDER BY number LIMIT :most
 SELECT {turn} FROM turns
 WHERE branch = :branch AND number > :after AND number < :before
 ORDER BY number DESC LIMIT :most
+
+-- name: bytes_of_turns
+SELECT COALESCE(SUM(length(data)), 0) FROM turns
+WHERE branch = :branch AND number > :after AND number < :before
 
 -- name: add_lagging
 INSERT INTO lagging (namespace_id) VALUES (:namespace_id) ON CONFLICT (namespace_id) DO NOTHING

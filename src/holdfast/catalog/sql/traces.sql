@@ -91,12 +91,6 @@ WHERE tenant_id = :tenant_id AND stream = :stream AND number > :after AND number
   AND kind <> 'kept' AND kind <> 'anchor'
 ORDER BY number LIMIT 1000
 
--- name: list_kept
-SELECT {trace} FROM journal
-WHERE tenant_id = :tenant_id AND stream = :stream AND kind = 'kept'
-  AND resource_type = 'session' AND resource_id = :session_id
-ORDER BY number
-
 -- One query for each index. A filter that is not given is NULL.
 
 -- name: list_traces

@@ -78,26 +78,6 @@ GROUPS: Final[dict[str, dict[str, str]]] = {
 COMMANDS: Final = {name: line for group in GROUPS.values() for name, line in group.items()}
 """Every command, with what it does."""
 
-OWN_PROCESS: Final = frozenset(
-    {
-        "backup",
-        "console",
-        "demo",
-        "erase",
-        "exec",
-        "git",
-        "keys",
-        "login",
-        "mcp",
-        "migrate",
-        "reinstate",
-        "run",
-        "serve",
-        "watch",
-    }
-)
-"""Commands that need the terminal and the signals of the process that was started."""
-
 _ELSEWHERE: Final = {
     "import": "holdfast.cli.commands.import_",  # a word of the language
     "watch": "holdfast.cli.watch",

@@ -36,6 +36,11 @@ def configure(parser: ArgumentParser) -> None:
         metavar="PLACE",
         help="a directory or s3://BUCKET/PREFIX that is new, empty, or a backup of this vault",
     )
+    parser.add_argument(
+        "--replace",
+        action="store_true",
+        help="also put it over a backup that another copy of this vault has made since",
+    )
 
 
 def run(arguments: Namespace, console: Console) -> int:
@@ -43,7 +48,8 @@ def run(arguments: Namespace, console: Console) -> int:
     target = console.resolve_place(arguments.target)
     key = said(backup_key, console.environ)
     with console.progress() as progress:
-        done = get_vault(console).backup(target, key=key, progress=progress)
+        vault, replace = get_vault(console), arguments.replace
+        done = vault.backup(target, key=key, replace=replace, progress=progress)
     console.answer(document=lambda: _document(done), lines=list)
     console.say(
         f"Backed up {words.number(done.snapshots, 'snapshot')} of "

@@ -41,7 +41,7 @@ def run(arguments: Namespace, console: Console) -> int:
         end_watcher(folder, directory)
     # What was opened to find it is let go, before it is let go of.
     console.vaults.release()
-    console.open_vault(location).detach(directory)
+    console.open_vault(location).detach(directory, on_recovery=console.tell_of_recovery)
     console.answer(
         document=lambda: {
             **path_view(directory),

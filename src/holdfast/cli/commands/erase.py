@@ -13,8 +13,9 @@ from holdfast.cli.attached import get_vault
 from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, usage
 from holdfast.engine.erasing.door import Erasures
+from holdfast.errors import NamespaceNotFound, SessionNotFound
 from holdfast.escaping import escaped
-from holdfast.private import create
+from holdfast.ownfiles import create
 from holdfast.progress import Progress
 
 _KINDS: Final = {
@@ -35,7 +36,8 @@ examples:
   holdfast erase --user u-1893 --yes --certificate user-erased.json
 
 There is no way back. Keep the certificate: `holdfast reinstate --erased` erases the same from
-what is made of a backup.
+what is made of a backup. If the command was killed, and `gc` has finished it, the same command
+writes the certificate.
 """
 
 
@@ -69,9 +71,16 @@ def run(arguments: Namespace, console: Console) -> int:
     place = None if arguments.certificate is None else console.resolve(arguments.certificate)
     if place is not None and os.path.lexists(place):
         raise usage(f"{escaped(place)} is there already", hint="Name a new file.")
-    vault = get_vault(console)
-    with console.progress() as progress:
-        done = _erase(vault.erasures, arguments, progress)
+    erasures = get_vault(console).erasures
+    try:
+        with console.progress() as progress:
+            done = _erase(erasures, arguments, progress)
+    except (NamespaceNotFound, SessionNotFound):
+        before = None if place is None else _find_before(erasures, arguments)
+        if before is None:
+            raise
+        done = before
+        console.say(f"It was erased before, at {words.local(done.finished_at)}.")
     if place is not None:
         with create(place) as file:
             file.write(msgspec.json.format(msgspec.json.encode(done), indent=2) + b"\n")
@@ -100,6 +109,13 @@ def _erase(erasures: Erasures, arguments: Namespace, progress: Progress) -> "hol
     if arguments.session is not None:
         return erasures.session(arguments.namespace, arguments.session, progress=progress)
     return erasures.namespace(arguments.namespace, number=arguments.number, progress=progress)
+
+
+def _find_before(erasures: Erasures, arguments: Namespace) -> "holdfast.Certificate | None":
+    """Returns the last certificate of what is meant: somebody else may have finished it."""
+    it, number = (arguments.namespace, arguments.session), arguments.number
+    found = (each for each in erasures.list() if (each.namespace, each.session_id) == it)
+    return next((each for each in found if number in (None, each.namespace_id)), None)
 
 
 def _lines(what: str, done: "holdfast.Certificate") -> Iterator[str]:

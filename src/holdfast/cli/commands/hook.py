@@ -238,7 +238,7 @@ def _place(agent: Agent, arguments: Namespace, console: Console) -> tuple[str, s
 
 def _commands(agent: Agent, arguments: Namespace, console: Console) -> dict[str, str]:
     """Returns what each event runs: with whole paths, as an agent may be anywhere."""
-    from holdfast.cli.installed import program  # noqa: PLC0415 - slow to load
+    from holdfast.cli.installed import check_settled, program  # noqa: PLC0415 - slow to load
 
     location = console.location()
     if is_url(location):
@@ -250,6 +250,7 @@ def _commands(agent: Agent, arguments: Namespace, console: Console) -> dict[str,
         )
     where = [] if arguments.user else ["-C", str(get_workspace(console).path)]
     words = [*program(), "hook", "run", agent.name, *where, "--data", os.path.abspath(location)]
+    check_settled(words)
     return {event: shlex.join([*words, "--event", event]) for event in agent.installed}
 
 

@@ -18,7 +18,7 @@ from holdfast.cli.opening import open_address
 from holdfast.errors import InvalidValue
 from holdfast.escaping import escaped
 from holdfast.model.keys import SCOPES, Me, Scope
-from holdfast.private import create
+from holdfast.ownfiles import create
 from holdfast.sdk.login import Login
 from holdfast.settings import Logins, client_settings, logins_file, read_logins
 
@@ -51,8 +51,9 @@ def run(arguments: Namespace, console: Console) -> int:
         is_open = not arguments.no_browser and open_address(console, address)
         where = "It opens in your browser" if is_open else "Open it in a browser"
         console.note(
-            f"your code is {escaped(begun.user_code)}\n"
-            f"{where}; approve it there if the page shows the same code:\n  {escaped(address)}"
+            f"your code is {begun.user_code}",
+            f"{where}; approve it there if the page shows the same code:",
+            f"  {address}",
         )
         console.err.flush()
         api_key = login.wait(begun)

@@ -108,7 +108,10 @@ def _install(arguments: Namespace, console: Console) -> tuple[str, bool]:
     Else the agent's first `undo` would take its own tools away, as what is in no snapshot yet.
     """
     agent = AGENTS[arguments.agent]
+    from holdfast.cli.installed import check_settled  # noqa: PLC0415 - slow to load
+
     directory, command = _command(arguments, console)
+    check_settled((command.program, *command.arguments))
     if arguments.server or arguments.namespace is not None:
         return install(agent, directory, command)
     workspace = get_workspace(console)

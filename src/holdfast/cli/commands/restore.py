@@ -75,6 +75,10 @@ def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     if arguments.to is not None:
         return _checkout(arguments, console)
+    if arguments.keep_mine and _is_narrowed(arguments):
+        raise usage(
+            "--keep-mine is for a whole restore", hint="Leave --path, --name and --except out."
+        )
     workspace = get_workspace(console)
     with console.progress() as progress:
         restored = workspace.restore(
@@ -99,9 +103,12 @@ def run(arguments: Namespace, console: Console) -> int:
     )
 
 
+def _is_narrowed(arguments: Namespace) -> bool:
+    return bool(arguments.paths or arguments.names or arguments.excepted)
+
+
 def _checkout(arguments: Namespace, console: Console) -> int:
-    narrowed = arguments.paths or arguments.names or arguments.excepted
-    narrowed = narrowed or arguments.keep_mine
+    narrowed = _is_narrowed(arguments) or arguments.keep_mine
     if narrowed or arguments.dry_run or arguments.force or arguments.refuse_drift:
         raise usage(
             "--to writes a whole snapshot into a new directory",

@@ -20,8 +20,8 @@ from typing import Any, Final, NoReturn, cast
 from holdfast.cli.exits import CONFLICT, Refused
 from holdfast.cli.hooks.agents import Agent
 from holdfast.cli.hooks.process import HOOK, RUN
+from holdfast.ownfiles import sync_folder
 from holdfast.splicing import turn_into
-from holdfast.syncing import sync_folder
 
 LONGEST: Final = 1 << 22
 """Bytes of a settings file that is looked at."""
@@ -189,9 +189,10 @@ def _read(path: str, place: str) -> bytes | None:
         return None
     except OSError as exc:
         raise _refused(path, f"cannot be read: {exc.strerror}") from exc
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise _refused(path, "is no file")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise _refused(path, "is no file")
         data = file.read(LONGEST + 1)
     if len(data) > LONGEST:
         raise _refused(path, f"has more than {LONGEST:,} bytes")

@@ -17,7 +17,6 @@ import stat
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import BinaryIO, Final, Self, cast
 
 from holdfast.errors import (
@@ -30,7 +29,8 @@ from holdfast.errors import (
     shorten,
 )
 from holdfast.errors.system import NO_ROOM
-from holdfast.syncing import sync_folder
+from holdfast.ownfiles import sync_folder
+from holdfast.targets import target_of
 
 FileName = str | os.PathLike[str]
 
@@ -80,9 +80,7 @@ class Source:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         os.close(self._fd)
 
     def read(self, at: int, length: int) -> bytes:
@@ -119,7 +117,7 @@ class Source:
 @contextmanager
 def writing_to(target: FileName) -> Generator[BinaryIO]:
     """Opens a new file to write, which takes the target's name if all goes well."""
-    path = Path(target)
+    path = _place_of(Path(target))
     file, temporary = _create(path)
     try:
         yield file
@@ -144,10 +142,18 @@ def error_of(exc: OSError, path: str | Path) -> HoldfastError:
     return Unavailable(message).with_hint(_LOOK)
 
 
-def _create(path: Path) -> tuple[BinaryIO, Path]:
-    """Opens a file beside the target, and holds its lock for as long as it is open."""
+def _place_of(path: Path) -> Path:
+    """Returns where a file is written that somebody wants at a path."""
     if "\0" in str(path) or path.is_dir():
         raise InvalidValue(f"{shorten(str(path))} is not the name of a file").with_hint(_LOOK)
+    try:
+        return target_of(path)
+    except OSError as exc:
+        raise error_of(exc, path) from exc
+
+
+def _create(path: Path) -> tuple[BinaryIO, Path]:
+    """Opens a file beside the target, and holds its lock for as long as it is open."""
     _remove_left(path.parent)
     while True:
         temporary = path.parent / f".holdfast-export-{os.urandom(8).hex()}.tmp"

@@ -16,7 +16,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from io import FileIO
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from holdfast.engine.core.coverage import Lacking, lacking_in
@@ -211,9 +210,7 @@ class _Opening:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, _: type[BaseException] | None, __: BaseException | None, ___: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         # What lies in another folder first: afterwards nobody gets there.
         for path in sorted(self._modes, reverse=True):
             folder, name = split_key(path)

@@ -13,9 +13,9 @@ from typing import Final
 
 import msgspec
 
+from holdfast.engine.core.decoding import weigh
 from holdfast.engine.core.wellformed import DECODED_BYTES, MAX_DEPTH
 from holdfast.errors import TooLarge, UnsafeArchive
-from holdfast.jsonweight import weigh
 
 # Possessive: what cannot match is not tried in parts, whatever the text.
 _TOKEN: Final = re.compile(

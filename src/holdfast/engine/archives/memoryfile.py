@@ -23,7 +23,7 @@ from holdfast.engine.memory.fields import (
 from holdfast.engine.memory.plane import row_of
 from holdfast.engine.objects.content import ChunkSource
 from holdfast.engine.objects.content import Source as PlaneSource
-from holdfast.engine.planes.memoryforms import memory_of
+from holdfast.engine.planes.forms import memory_of
 from holdfast.engine.sessions.lifecycle import check_session_id
 from holdfast.errors import Invalid, TooLarge, UnsafeArchive
 from holdfast.ids import NamespaceId, ObjectId

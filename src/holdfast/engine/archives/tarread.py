@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Final
 
 from holdfast.engine.archives.archivefile import Source
+from holdfast.entries import TIMES
 from holdfast.errors import UnsafeArchive
 
 BLOCK_BYTES: Final = 512
@@ -81,7 +82,6 @@ _OCTAL: Final = re.compile(rb"([0-7]+)[ \0]*")
 _LENGTH: Final = re.compile(rb"([1-9][0-9]{0,6}) ")
 _DECIMAL: Final = re.compile(rb"[0-9]{1,20}")
 _MTIME: Final = re.compile(rb"(-?)([0-9]{1,12})(?:\.([0-9]{1,9}))?")
-_MAX_NS: Final = 2**63 - 1
 
 
 def iter_members(source: Source) -> Iterator[Member]:
@@ -161,7 +161,7 @@ def to_member(header: Header, records: Mapping[bytes, bytes], at: int) -> Member
     mtime_ns = header.mtime * 10**9
     if b"mtime" in records:
         mtime_ns = _mtime_ns(records[b"mtime"], name)
-    if abs(mtime_ns) > _MAX_NS:
+    if mtime_ns not in TIMES:
         raise UnsafeArchive("a time of modification is out of range", member=name)
     if kind is MemberKind.DIRECTORY:
         name = name.removesuffix(b"/")

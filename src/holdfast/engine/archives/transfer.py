@@ -51,6 +51,7 @@ from holdfast.engine.core.paths import to_bytes
 from holdfast.engine.files.editing import MAX_MODE, USUAL_FILE_MODE
 from holdfast.engine.memory.plane import entry_of
 from holdfast.engine.objects import content
+from holdfast.engine.objects.ahead import look_ahead
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.pending.fold import Folded, lacking_at
@@ -131,11 +132,12 @@ class Contents:
 def write_entries(writer: TarWriter, told: Contents) -> Iterator[None]:
     """Writes one member for each entry, in the order of the maps; yields after each."""
     source, root = told.source, told.root
-    for key, data in iterate(source, root.plane(Plane.FILES)):
-        _write_path(writer, source, FILES_PREFIX + key, decode_entry(data))
+    for key, entry, objects in look_ahead(source, iterate(source, root.plane(Plane.FILES))):
+        _write_path(writer, objects, FILES_PREFIX + key, entry)
         yield
-    for number, (key, data) in enumerate(iterate(source, root.plane(Plane.STORE))):
-        _write_value(writer, source, VALUE_NAME % number, key, decode_entry(data))
+    values = look_ahead(source, iterate(source, root.plane(Plane.STORE)))
+    for number, (key, entry, objects) in enumerate(values):
+        _write_value(writer, objects, VALUE_NAME % number, key, entry)
         yield
     for number, (session_id, entry) in enumerate(told.sessions()):
         text = write_session(session_id, entry, source)
@@ -237,10 +239,10 @@ def export_files(
         moving = {to_bytes(path) for path in lacking.in_motion}
         total = count(source, files)
         with _written_to(target) as writer:
-            for done, (key, data) in enumerate(iterate(source, files), start=1):
+            told = look_ahead(source, iterate(source, files))
+            for done, (key, entry, objects) in enumerate(told, start=1):
                 # By its own name, below the folder that it is unpacked in: never an option of tar.
-                entry = decode_entry(data)
-                _write_path(writer, source, b"./" + key, entry, in_motion=key in moving)
+                _write_path(writer, objects, b"./" + key, entry, in_motion=key in moving)
                 progress("export", done, total)
     return done
 

@@ -54,6 +54,10 @@ def find_journal_faults(
     """Yields what is wrong; raises `Damaged` where rows cannot be read at all."""
     for reason in transaction.find_miscounted_of(tenant_id):
         yield "rows of the tenant", reason
+    if transaction.has_wrong_pack_sums(tenant_id):
+        yield "rows of the tenant", "packs: they take something else than is counted"
+    if transaction.has_wrong_event_end(tenant_id):
+        yield "rows of the tenant", "events: they begin or end elsewhere than is said"
     told = dict[int, _Told]()
     check = Check(tenant_id, None)
     own, others = streams_in(transaction, tenant_id)

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from holdfast.catalog.counting import in_order
-from holdfast.catalog.hashing import REDACTED, redacted
+from holdfast.catalog.hashing import REDACTED
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.audit.content import TraceContent
@@ -233,26 +233,6 @@ class _WithheldTraces(WorkspaceTraces):
 
     def _get(self, trace_id: str, *, with_content: bool = False) -> TraceInfo:
         return for_operators(super()._get(trace_id, with_content=with_content))
-
-
-def redact(
-    transaction: Transaction, tenant_id: TenantId, namespace_id: NamespaceId, session_id: str
-) -> int:
-    """Takes the details out of all traces of a session; returns of how many.
-
-    Who did what and when stays, and so does the chain.
-    """
-    wanted, count = TraceFilter(namespace_id=namespace_id, session_id=session_id), 0
-    for row in transaction.list_kept(tenant_id, namespace_id, session_id):
-        if not row.details.startswith(REDACTED):
-            transaction.redact_trace(row, redacted(row))
-    while page := transaction.list_traces(tenant_id, wanted, most=_PAGE):
-        for row in page:
-            if not row.details.startswith(REDACTED):
-                transaction.redact_trace(row, redacted(row))
-                count += 1
-        wanted = msgspec.structs.replace(wanted, until=_place_of(page[-1]))
-    return count
 
 
 def _check_gaps(

@@ -3,14 +3,14 @@
 import fcntl
 import os
 from collections.abc import Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from blake3 import blake3
 
 from holdfast.blobs.places import Pieces, pieces_of
-from holdfast.errors import Busy
+from holdfast.errors import Busy, PathExists, StorageFull
 from holdfast.errors.system import translated
 
 TEMPORARY: Final = ".tmp"
@@ -18,10 +18,32 @@ _CREATE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 @contextmanager
+def room_in(where: object, *, what: str, hint: str) -> Generator[None]:
+    """Has a full disk named that is not the vault's: to collect there would help nobody."""
+    try:
+        yield
+    except StorageFull as exc:
+        if exc.hint != StorageFull.hint:
+            raise  # It is named already.
+        raise StorageFull(f"{where} has no room for {what}").with_hint(hint) from exc
+
+
+def room_for_rows(folder: Path | None) -> AbstractContextManager[None]:
+    """Names the disk that rows lie on while they are sent or loaded, if that is full."""
+    from tempfile import gettempdir  # noqa: PLC0415 - by who makes backups or brings them back
+
+    where = folder or gettempdir()
+    other = "another place" if folder else "another directory with TMPDIR"
+    return room_in(
+        where, what="the rows of the backup", hint=f"Free space in {where}, or name {other}."
+    )
+
+
+@contextmanager
 def locked_folder(folder: Path) -> Generator[None]:
     """Makes a folder for a backup if need be, and keeps everybody else out of it."""
+    make_folder(folder, mode=0o700)
     with translated(folder):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         try:
@@ -35,6 +57,17 @@ def locked_folder(folder: Path) -> Generator[None]:
         yield
     finally:
         os.close(fd)
+
+
+def make_folder(folder: Path, *, mode: int = 0o777) -> None:
+    """Makes a folder and what leads to it; raises `PathExists` where something else stands."""
+    with translated(folder):
+        try:
+            folder.mkdir(mode=mode, parents=True, exist_ok=True)
+        except (FileExistsError, NotADirectoryError) as exc:
+            there = next(each for each in (folder, *folder.parents) if os.path.lexists(each))
+            taken = PathExists(os.fsencode(there), what="something that is no directory")
+            raise taken.with_hint("Name a path at which there is a directory, or nothing.") from exc
 
 
 def put(path: Path, pieces: Pieces) -> None:

@@ -45,7 +45,8 @@ class FolderPlace:
 
     def write(self, path: str, pieces: Pieces, /, *, size: int) -> None:  # noqa: ARG002 - as a place has it
         """Writes a file."""
-        files.put(self.folder / path, pieces)
+        with self._room():
+            files.put(self.folder / path, pieces)
 
     def copy_pack(self, _name: str, _path: str, /, *, size: int) -> bool:  # noqa: ARG002 - as above
         """Copies nothing: what was read is at hand."""
@@ -53,8 +54,13 @@ class FolderPlace:
 
     def publish(self, path: str, data: bytes, /, *, over: bytes | None) -> None:  # noqa: ARG002 - it is locked
         """Puts the manifest in the place of the one before: nobody else is there."""
-        files.put(self.folder / path, [data])
+        with self._room():
+            files.put(self.folder / path, [data])
 
     def remove(self, path: str, /) -> None:
         """Removes a file."""
         files.remove(self.folder / path)
+
+    def _room(self) -> AbstractContextManager[None]:
+        hint = f"Free space in {self.folder}, or name another place; a backup of before is whole."
+        return files.room_in(self.folder, what="the backup", hint=hint)

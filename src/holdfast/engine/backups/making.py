@@ -4,7 +4,8 @@
    to be read that lies in a bucket: that is done in between (`holdfast.fetching`).
 2. Every pack that the moment names is read, every object in it hashed, and the pack copied unless
    the same bytes are there already: packs are written once, so a second backup into the same place
-   copies what is new. The lock of retired packs is held: none of them goes meanwhile.
+   copies what is new. The lock of retired packs is held: none of them goes meanwhile. One that is
+   damaged is copied as it is, for a vault in which that is known: most of it can still be read.
 3. Every head and snapshot is followed to its last chunk, as `verify` does. A vault that is damaged
    is not backed up over a backup that is whole. Then the rows are copied.
 4. The manifest takes the place of the one before, and what only that one named goes.
@@ -14,9 +15,10 @@ Killed at any point, the backup that was there is there; what is left over goes 
 
 import os
 import re
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
@@ -28,11 +30,10 @@ from holdfast.catalog.packs import PackRow
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.audit.notes import JOURNAL
 from holdfast.engine.backups import files
+from holdfast.engine.backups.copies import find_copy, is_before, note
 from holdfast.engine.backups.manifest import (
-    BACKUP_FORMAT,
     MANIFEST_NAME,
     PACKS,
-    WHOLE_FORMAT,
     BesideFile,
     CatalogFile,
     Manifest,
@@ -40,6 +41,7 @@ from holdfast.engine.backups.manifest import (
     hash_of,
 )
 from holdfast.engine.backups.reading import read_manifest
+from holdfast.engine.backups.sealing import is_sealed
 from holdfast.engine.core.context import Context
 from holdfast.engine.objects import retired as retiring
 from holdfast.engine.upkeep.examining import ROOM_BYTES, Examination, find_index_faults
@@ -53,22 +55,34 @@ from holdfast.progress import Progress, no_progress
 ROUNDS: Final = 3
 """Times it is tried again because the log of an open store was begun anew meanwhile."""
 
+_SPOOL: Final = "holdfast-rows-"
+_SPOOL_AGE: Final = timedelta(days=1)
+"""A folder for rows is empty for a moment; one that has been for so long is nobody's."""
+
+_PARTED: Final = (
+    "Name another place. If this is the copy that goes on, and the other has ended, "
+    "`holdfast backup --replace PLACE`, or replace=True, puts its backup in the place of that one."
+)
+
 _OURS: Final = re.compile(
     r"((catalog|beside)-[0-9a-f]{16}|backup\.json)(-journal|\.[0-9a-f]{16}\.tmp)?"
 )
 """The names that a backup makes in its directory, for a moment or to stay."""
 
 
-def back_up(context: Context, place: Place, *, progress: Progress = no_progress) -> BackedUp:
+def back_up(
+    context: Context, place: Place, *, replace: bool = False, progress: Progress = no_progress
+) -> BackedUp:
     """Makes a backup in a place, or brings the one that is there up to date.
 
     Waits half a minute at the most while bytes are given back. Raises `Busy` while another is
-    made; `PathExists` if the place holds something else; `BackupLocked` if what is there has
+    made; `PathExists` if the place holds something else, and unless it is to `replace` that also
+    for what another copy of this vault has made there since; `BackupLocked` if what is there has
     another key, or none; `Damaged` if the vault is, which leaves the backup before as it was.
     """
     with place.locked(), retiring.keeping(context) as lease:
         # Behind the lock: what another backup has changed there meanwhile is seen.
-        there = _check_place(context, place)
+        there = _check_place(context, place, replace=replace)
         before = there.manifest
         if loss := context.catalog.find_loss():
             # The backup before may hold what is missing here.
@@ -77,11 +91,12 @@ def back_up(context: Context, place: Place, *, progress: Progress = no_progress)
             # They are copied as they are, and nothing would be found in the copy either.
             raise _damaged(faults)
         making = _Making(context, place, there, progress)
-        manifest = making.run()
+        manifest = making.run().sealed()
         _check_over(before, making.lost, place)
         # Who has taken the lock over may have made one of their own here.
         lease.check()
         place.publish(MANIFEST_NAME, manifest.encode(), over=there.data)
+        note(manifest, context, over=before)
         # What came since is somebody else's, where nobody can be kept out.
         left = {*(there.sizes if place.is_remote else place.sizes()), *making.paths}
         for path in left - manifest.paths:
@@ -101,6 +116,12 @@ def back_up(context: Context, place: Place, *, progress: Progress = no_progress)
     )
 
 
+def count_kept(transaction: Transaction, tenants: Sequence[TenantId]) -> tuple[int, int]:
+    """Returns how many namespaces and snapshots these have, those that were deleted included."""
+    namespaces = sum(len(transaction.sort_heads(each)) for each in tenants)
+    return namespaces, sum(len(transaction.sort_snapshots(each)) for each in tenants)
+
+
 @dataclass(frozen=True)
 class _There:
     """What is in a place before a backup is made there."""
@@ -111,23 +132,53 @@ class _There:
     manifest: Manifest | None = None
 
 
-def _check_place(context: Context, place: Place) -> _There:
+def _check_place(context: Context, place: Place, *, replace: bool) -> _There:
     """Raises unless a place is empty, or holds a backup of this vault, or half of one."""
     if place.folder is not None:
         for inner in map(_real, (place.folder, place.folder / PACKS)):
             for folder in map(_real, context.folders):
                 if inner.is_relative_to(folder) or folder.is_relative_to(inner):
-                    raise PathExists(os.fsencode(folder))
+                    raise _taken(str(folder), "this vault itself")
     sizes = place.sizes()
     # One that cannot be read is not overwritten: it may be all that somebody has.
     found = read_manifest(place)
     if found is not None and found[1].vault != context.vault:
-        raise PathExists(os.fsencode(place.name))
+        raise _taken(place.name, "a backup of another vault")
+    if found is not None and not replace and not is_before(found[1], context):
+        raise _taken(place.name, _of_another(found[1])).with_hint(_PARTED)
     named = set[str]() if found is None else found[1].paths
     for path in {*sizes} - named:
         if not _is_ours(context, path):
-            raise PathExists(os.fsencode(f"{place.name}/{path}"))
-    return _There(sizes) if found is None else _There(sizes, *found)
+            raise _taken(f"{place.name}/{path}", "something that is of no backup of this vault")
+    if found is None:
+        _check_open(place, sizes)
+        return _There(sizes)
+    return _There(sizes, *found)
+
+
+def _of_another(manifest: Manifest) -> str:
+    """Returns what is said of a backup that another copy of this vault has made."""
+    at, which = manifest.made_at, "the vault that this one is a copy of"
+    if (since := manifest.copied_at) is not None:
+        which = f"a copy of this vault that was brought back at {since.isoformat(' ', 'seconds')}"
+    return f"a backup of {at.isoformat(' ', 'seconds')} by {which},"
+
+
+def _taken(where: str, what: str) -> PathExists:
+    return PathExists(os.fsencode(where), what=what).with_hint(
+        "Name a place that is new, empty, or a backup of this vault."
+    )
+
+
+def _check_open(place: Place, sizes: dict[str, int]) -> None:
+    """Raises `BackupLocked` if an encrypted backup has lost its manifest, and no key was given.
+
+    Whoever can delete that could have all that follows sent in plain.
+    """
+    for path in () if place.is_sealed else sorted(sizes)[:1]:
+        pieces = place.read(path)
+        if pieces is not None and is_sealed(next(iter(pieces), b"")):
+            raise BackupLocked(f"what is in {place.name} is encrypted, and no key was given")
 
 
 def _real(path: Path) -> Path:
@@ -227,9 +278,8 @@ class _Making:
                 raise Away(lambda: sum(each.fetch() for each in away))
             return _Moment(
                 frozenset(packs),
-                rows=self._copy_rows(transaction, stack),
-                namespaces=sum(len(transaction.sort_heads(each)) for each in tenants),
-                snapshots=sum(len(transaction.sort_snapshots(each)) for each in tenants),
+                self._copy_rows(transaction, stack),
+                *count_kept(transaction, tenants),
                 migrations=transaction.count_migrations(),
             )
 
@@ -241,16 +291,33 @@ class _Making:
         self.lost += found.faults
         return {pack.name for pack in examination.packs}
 
-    def _copy_pack(self, pack: PackRow, data: bytes) -> None:
-        """Copies a pack that was found sound."""
+    def _copy_pack(self, pack: PackRow, data: bytes, is_sound: bool) -> None:  # noqa: FBT001 - as `Keep` has it
+        """Copies a pack that lies in the blob store."""
         if pack.is_inline or pack.name in self._files:
             return
         file = PackFile(pack.name, len(data), hash_of(data))
+        if is_sound:
+            self._copy(file, data)
+        else:
+            self._copy_damaged(file, data)
+
+    def _copy_damaged(self, file: PackFile, data: bytes) -> None:
+        """Copies a pack that is not what was written: most of what it holds can still be read.
+
+        Not over what the backup before has of it: that was as it is, or better.
+        """
+        before = self._named.get(file.name)
+        if before is not None and self._holds(before):
+            self._files[file.name] = before
+        else:
+            self._copy(file, data)
+
+    def _copy(self, file: PackFile, data: bytes) -> None:
         if not self._holds(file):
             if not self._place.copy_pack(file.name, file.path, size=file.size):
                 self._place.write(file.path, in_pieces(data), size=file.size)
             self.copied += 1
-        self._files[pack.name] = file
+        self._files[file.name] = file
 
     def _holds(self, file: PackFile) -> bool:
         """Says whether a pack is in the place already.
@@ -278,11 +345,13 @@ class _Making:
         from tempfile import TemporaryDirectory, gettempdir  # noqa: PLC0415 - by who makes backups
 
         place, name = plain_folder(self._place), f"catalog-{os.urandom(8).hex()}"
-        with translated(place or gettempdir()), ExitStack() as naming:
+        room = files.room_for_rows(place)
+        with room, translated(place or gettempdir()), ExitStack() as naming:
             folder = place
             if folder is None:
+                self._clear(Path(gettempdir()))
                 # Over NFS, a file that is open keeps its folder.
-                made = TemporaryDirectory(prefix="holdfast-rows-", ignore_cleanup_errors=True)
+                made = TemporaryDirectory(prefix=_SPOOL, ignore_cleanup_errors=True)
                 folder = Path(naming.enter_context(made))
             path = folder / name
             # Before the rows: nobody else opens it while they are written.
@@ -293,11 +362,19 @@ class _Making:
             transaction.dump(str(path), opened=naming.close)
         return _Rows(name, file)
 
+    def _clear(self, folder: Path) -> None:
+        """Removes what those have left who were killed before the rows: it is empty by then."""
+        before = (self._context.clock() - _SPOOL_AGE).timestamp()
+        for left in folder.glob(f"{_SPOOL}*"):
+            with suppress(OSError):  # Somebody else's, or not empty: it stays.
+                if left.lstat().st_mtime < before:
+                    left.rmdir()
+
     def _send_rows(self, moment: _Moment) -> CatalogFile:
         (name, file), folder = moment.rows, plain_folder(self._place)
         size, digest = files.measure(files.read_open(file, name))
         if folder is not None:
-            with translated(folder / name):
+            with files.room_for_rows(folder), translated(folder / name):
                 os.fsync(file.fileno())
                 files.sync(folder)
         else:
@@ -337,8 +414,8 @@ class _Making:
             catalog=catalog,
             packs=sorted(packs, key=lambda file: file.name),
             beside=[*self._copy_beside(logs)],
-            format=BACKUP_FORMAT if self.lost else WHOLE_FORMAT,
             damage=[f"{each.what}: {each.reason}" for each in self.lost] or msgspec.UNSET,
+            reinstated_at=find_copy(self._context) or msgspec.UNSET,
         )
 
 

@@ -13,9 +13,14 @@ from blake3 import blake3
 
 from holdfast.errors import BackupDamaged, VaultTooNew
 
-BACKUP_FORMAT: Final = 2
-WHOLE_FORMAT: Final = 1
-"""What a backup has that carries no damage: older versions read it, too."""
+BACKUP_FORMAT: Final = 3
+"""What a backup has of a vault that was itself made of one."""
+
+_DAMAGED_FORMAT: Final = 2
+"""What one has that carries damage, and nothing later."""
+
+_FIRST_FORMAT: Final = 1
+"""What one has with nothing of all this: older versions read it, too."""
 
 MANIFEST_NAME: Final = "backup.json"
 PACKS: Final = "packs"
@@ -25,6 +30,8 @@ MAX_MANIFEST_BYTES: Final = 1 << 30
 
 _FORMAT: Final = re.compile(rb'\s*\{\s*"format"\s*:\s*([0-9]{1,9})\s*,')
 
+_Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+_Kind = Annotated[str, msgspec.Meta(pattern=r"^(sqlite|postgres)\Z")]
 _Count = Annotated[int, msgspec.Meta(ge=0, le=2**62)]
 _Hash = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 _PackName = Annotated[str, msgspec.Meta(pattern=r"^pack-[a-z0-9-]{1,58}\Z")]
@@ -40,7 +47,7 @@ _Beside = Annotated[
 class CatalogFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The rows."""
 
-    kind: str
+    kind: _Kind
     """In what they were, which is what can take them: `sqlite` or `postgres`."""
     migrations: _Count
     file: Annotated[str, msgspec.Meta(pattern=r"^catalog-[0-9a-f]{16}\Z")]
@@ -74,17 +81,24 @@ class BesideFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """All that is in a backup."""
 
-    format: int = WHOLE_FORMAT
+    format: int = _FIRST_FORMAT
     vault: Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]{1,64}\Z")]
-    made_at: datetime
+    made_at: _Moment
     namespaces: _Count
     snapshots: _Count
     catalog: CatalogFile
     packs: list[PackFile]
     beside: list[BesideFile]
     damage: list[str] | msgspec.UnsetType = msgspec.UNSET
-    """What was known to be lost when it was made; of format 2."""
+    """What was known to be lost when it was made; from format 2 on."""
+    reinstated_at: _Moment | msgspec.UnsetType = msgspec.UNSET
+    """When the vault was made of a backup, if it was; of format 3."""
     seal: str = ""
+
+    @property
+    def copied_at(self) -> datetime | None:
+        """When the vault was made of a backup; None if it is the first of its name."""
+        return None if isinstance(self.reinstated_at, msgspec.UnsetType) else self.reinstated_at
 
     @property
     def lost(self) -> tuple[str, ...]:
@@ -103,10 +117,20 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         files = {self.catalog.file, *(f.path for f in self.packs), *(f.file for f in self.beside)}
         return files | {MANIFEST_NAME}
 
+    def sealed(self) -> "Manifest":
+        """Returns the same, of the oldest format that has room for it, and with its seal."""
+        made = msgspec.structs.replace(self, format=self._format)
+        return msgspec.structs.replace(made, seal=_seal(made))
+
     def encode(self) -> bytes:
         """Returns the manifest as JSON, sealed."""
-        sealed = msgspec.structs.replace(self, seal=_seal(self))
-        return msgspec.json.format(msgspec.json.encode(sealed), indent=1) + b"\n"
+        return msgspec.json.format(msgspec.json.encode(self.sealed()), indent=1) + b"\n"
+
+    @property
+    def _format(self) -> int:
+        if self.copied_at is not None:
+            return BACKUP_FORMAT
+        return _DAMAGED_FORMAT if self.lost else _FIRST_FORMAT
 
 
 def hash_of(data: bytes) -> str:
@@ -123,8 +147,7 @@ def decode_manifest(data: bytes) -> Manifest:
         manifest = msgspec.json.decode(data, type=Manifest)
     except ValueError as exc:
         raise BackupDamaged(MANIFEST_NAME, reason=f"it cannot be read: {exc}") from exc
-    wanted = BACKUP_FORMAT if manifest.lost else WHOLE_FORMAT
-    if not found or manifest.format != wanted or manifest.encode() != data:
+    if not found or manifest.encode() != data:
         raise BackupDamaged(MANIFEST_NAME, reason="it is not as it was written")
     return manifest
 

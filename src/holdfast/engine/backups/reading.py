@@ -108,7 +108,7 @@ class Backup:
 
         catalog, folder = self.manifest.catalog, plain_folder(self._place)
         with ExitStack() as stack:
-            with translated(folder or gettempdir()):
+            with files.room_for_rows(folder), translated(folder or gettempdir()):
                 if folder is not None:
                     file = stack.enter_context((folder / catalog.file).open("rb"))
                 else:

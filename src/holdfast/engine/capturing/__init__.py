@@ -2,5 +2,5 @@
 
 `capture` reads what a scan found, `captured` is what came of it and looks again while names move,
 `lastlook` is what is known since then, `folder` takes in a folder that nothing is known of, and
-`reckoning` counts what is read.
+bytes are counted while they are read (`progress`).
 """

@@ -26,15 +26,23 @@ import msgspec
 
 from holdfast.engine.capturing.captured import Captured
 from holdfast.engine.capturing.lastlook import LastLook
-from holdfast.engine.capturing.reckoning import Reckoning
 from holdfast.engine.core.coverage import Omissions, summarise
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.objects import content
 from holdfast.engine.objects.content import Sink
-from holdfast.entries import Blob, Directory, Entry, Inline, Link, encode_entry, with_twin
+from holdfast.entries import (
+    Blob,
+    Directory,
+    Entry,
+    Inline,
+    Link,
+    encode_entry,
+    storable,
+    with_twin,
+)
 from holdfast.errors import TooLarge
 from holdfast.model.files import PERMISSIONS, USUAL_DIRECTORY_MODE
-from holdfast.progress import Progress
+from holdfast.progress import Progress, Reckoning
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.drafts import Draft, Identity, Omitted, is_content, row_of
 from holdfast.workspace.openings import Openings
@@ -295,13 +303,15 @@ class Capture:
         row = row_of(name, state)
         draft.rows[name] = row._replace(ctime_ns=settled(row.ctime_ns, read_at_ns=read_at_ns))
         self._moving.pop(draft.key(name), None)
-        return Link(target, state.st_mtime_ns)
+        return Link(target, storable(state.st_mtime_ns))
 
     def _read_file(self, draft: Draft, name: bytes, fd: int) -> Entry:
         reading = read_still(name, fd, self._store, resting=self._resting)
         state, key = reading.state, draft.key(name)
         entry = msgspec.structs.replace(
-            reading.value, mode=state.st_mode & PERMISSIONS, mtime_ns=state.st_mtime_ns
+            reading.value,
+            mode=state.st_mode & PERMISSIONS,
+            mtime_ns=storable(state.st_mtime_ns),
         )
         draft.rows[name] = row_of(name, state)._replace(ctime_ns=reading.ctime_ns)
         self._moving.pop(key, None)
@@ -421,8 +431,8 @@ class Capture:
 
     def _join_twins(self) -> None:
         """Lets the names of one file say which of them is the first."""
-        for same in self._twins.values():
-            names = [name for name in same.values() if name.name in name.draft.rows]
+        for file, same in self._twins.items():
+            names = [name for name in same.values() if name.file == file]
             names = [name for name in names if self._changes.get(name.key) is not None]
             if not names:
                 continue
@@ -449,6 +459,12 @@ class _Name(NamedTuple):
     def row(self) -> Row:
         """What is to be known under this name."""
         return self.draft.rows[self.name]
+
+    @property
+    def file(self) -> Identity | None:
+        """What was last read under this name, if anything was."""
+        row = self.draft.rows.get(self.name)
+        return None if row is None else (row.dev, row.ino)
 
 
 def _is_lively(reading: Reading[Inline | Blob]) -> bool:

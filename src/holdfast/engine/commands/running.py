@@ -19,13 +19,15 @@ from holdfast.engine.commands.warm import Warm, lend
 from holdfast.engine.core.context import Context
 from holdfast.engine.journal.chain import append
 from holdfast.engine.journal.occurrences import shortened
+from holdfast.engine.namespace import Namespace
 from holdfast.engine.planes.commanding import Manner
 from holdfast.engine.planes.handle import Handle
+from holdfast.engine.tasks.commanding import execute
 from holdfast.errors import InvalidValue, LimitExceeded
 from holdfast.escaping import spaced
 from holdfast.ids import SnapshotId
 from holdfast.model.basics import Head
-from holdfast.model.commands import Executed, Hear, Stopped
+from holdfast.model.commands import Executed, Hear, Stopped, unheard
 from holdfast.model.traces import Trace
 from holdfast.operations.commands import Command
 from holdfast.operations.snapshots import MAX_TEXT_CHARS
@@ -177,3 +179,11 @@ def _note(context: Context, handle: Handle, head: Head, wanted: Command, done: E
         now = handle.find_and_lock(transaction)
         if now is not None and now.namespace_id == head.namespace_id:
             append(transaction, context, now, trace, told={"command": shortened(command)})
+
+
+def run_as(
+    namespace: Namespace, wanted: Command, manner: Manner, *, hear: Hear = unheard
+) -> Executed:
+    """Runs a command in a namespace, in some manner."""
+    handle = namespace._handle  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - of the engine, as this is
+    return execute(handle, wanted, hear, manner)

@@ -37,9 +37,8 @@ from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head, SnapshotInfo
 from holdfast.operations.snapshots import Note
 from holdfast.progress import no_progress
-from holdfast.sandbox.limits import Allowance
+from holdfast.sandbox.limits import Allowance, find_user
 from holdfast.sandbox.tallying import MOST_DEEP, Growth
-from holdfast.sandbox.users import find_user
 from holdfast.workspace.owning import hand_over
 
 BEFORE: Final = "before a command"

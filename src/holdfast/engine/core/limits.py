@@ -1,6 +1,6 @@
 """How much is too much, and the check that comes before anything is written."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Final
@@ -34,7 +34,8 @@ class Limits:
     snapshot_bytes: int | None = None
     """What a snapshot takes, compressed; a namespace with more gets none. None: as much as fits."""
     answer_bytes: int | None = None
-    """The states or values that one list may hold, as JSON. None: whatever is asked for."""
+    """The states, values, turns or metadata of sessions that one list may hold, as JSON, if it has
+    more than one of them. None: whatever is asked for."""
     decoded_values: int | None = None
     """Values and keys of one value of the store, of one key of a state or of one side of a turn:
     with more it is not imported, and nothing is made of it if it is there. None: no bound."""
@@ -136,6 +137,16 @@ def check_answer(limits: Limits, sizes: Iterable[int]) -> None:
             "ask for fewer at a time"
         )
         raise TooLarge(message)
+
+
+def check_items(limits: Limits, sizes: Collection[int]) -> None:
+    """Raises `TooLarge` for a list whose items are too large together.
+
+    One by itself is shown however large it is: it has limits of its own, and nobody can ask for
+    fewer. It is also what a write answers with, which is done by then.
+    """
+    if len(sizes) > 1:
+        check_answer(limits, sizes)
 
 
 def check_limit(limit: int | None, *, takes_none: bool = True) -> int:

@@ -24,7 +24,7 @@ FOUND: Final = "found after an interrupted restore"
 FORKED_TO: Final = "forked_to"
 """In the detail of a snapshot that was kept for a fork: nothing was to take its place."""
 
-_ABOVE_ALL: Final = 2**62
+ABOVE_ALL: Final = 2**62
 """A number that no snapshot has."""
 
 
@@ -113,7 +113,7 @@ def needed(head: Head, snapshots: Snapshots, *, back: SnapshotInfo | None) -> se
 
     That step is for the caller to find, with `one_back`: looking for it may lead far.
     """
-    newest = snapshots.find_below(_ABOVE_ALL)
+    newest = snapshots.find_below(ABOVE_ALL)
     position = [head.position] if head.position else []
     return {*position, *head.redo, *(each.id for each in (newest, back) if each)}
 
@@ -175,8 +175,8 @@ def _last_merge(transaction: Transaction, head: Head, other: Head) -> SnapshotIn
     while at is not None:
         if at.kind is Kind.MERGE and at.detail.get("merged_id") == other.namespace_id:
             return at
-        # A whole restore shows what its target showed; anything else adds to what was there.
-        is_whole = at.kind is Kind.RESTORE and not at.detail
+        # A redo and a whole restore show what their target showed; all else adds to what was there.
+        is_whole = at.kind is Kind.REDO or (at.kind is Kind.RESTORE and not at.detail)
         target = snapshots.find(at.target) if is_whole and at.target else None
         at = target or previous(snapshots, at)
     return None

@@ -13,7 +13,8 @@ Whoever meets others looks first: until a look has found the head as it was left
 believed. A head that a thread takes, others do not find; they look, too.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -36,6 +37,14 @@ _ROW_BYTES: Final = 2000
 """What a head or a session takes in memory, beside its state and metadata."""
 
 
+MOST_TAGS: Final = 16
+"""Tags that are remembered of a head: who expects something, expects two or three."""
+
+
+_TAG_BYTES: Final = 200
+"""What a tag takes in memory, beside its key: two objects of Python's, and a place for them."""
+
+
 class Mistaken(Busy):
     """What was believed is not so: the writer has to look."""
 
@@ -47,8 +56,13 @@ class Written(msgspec.Struct, frozen=True):
     is_bounded: bool
     """Whether the tenant has a quota."""
     commit: Moment
+    era: int
+    """The transaction's: what is believed in another one may be of a database that is no more."""
     key: bytes | None = None
     """The last that was put, while nobody else wrote: what sorts behind it is new, most likely."""
+    tags: Mapping[bytes, str] = {}
+    """Tags of values of the store, by their keys, that were looked at or put: where the head is as
+    it was left, these are so."""
 
     @property
     def pending(self) -> int:
@@ -64,8 +78,9 @@ class Written(msgspec.Struct, frozen=True):
         unfolded: int | None,
         commit: Moment,
         key: bytes | None = None,
+        tags: Mapping[bytes, str] | None = None,
     ) -> "Written":
-        """Returns the same after one more write."""
+        """Returns the same after one more write; without `tags`, none are known then."""
         size, was = self.head.size, self.head.unfolded
         head = msgspec.structs.replace(
             self.head,
@@ -74,7 +89,21 @@ class Written(msgspec.Struct, frozen=True):
             writer=writer,
             unfolded=None if was is None or unfolded is None else was + unfolded,
         )
-        return Written(head, self.is_bounded, commit, key)
+        return Written(head, self.is_bounded, commit, self.era, key, tags or {})
+
+    def tags_after(
+        self, key: bytes, *, found: Mapping[bytes, str], put: Mapping[bytes, str]
+    ) -> Mapping[bytes, str]:
+        """Returns the tags that are known once a key is put: those that were `found`, then `put`.
+
+        Those that were asked for last stay.
+        """
+        if not (found or put or key in self.tags):
+            return self.tags
+        known = {name: tag for name, tag in self.tags.items() if name not in found and name != key}
+        known |= {name: tag for name, tag in found.items() if name != key}
+        known |= put
+        return dict(islice(known.items(), max(len(known) - MOST_TAGS, 0), None))
 
 
 class Lately:
@@ -97,12 +126,15 @@ class Lately:
     def note_written(self, written: Written) -> None:
         """Notes how a write of pending rows has left a head, once it is committed."""
         head = written.head
-        self._written.put((head.tenant_id, head.name), written, size=_ROW_BYTES)
+        size = _ROW_BYTES
+        if written.tags:
+            size += sum(_TAG_BYTES + len(key) for key in written.tags)
+        self._written.put((head.tenant_id, head.name), written, size=size)
 
-    def note_moved(self, tenant_id: TenantId, name: str) -> None:
-        """Notes that a head stands elsewhere: the next write looks."""
+    def note_moved(self, tenant_id: TenantId, name: str, *, generation: int) -> None:
+        """Notes that a head stands elsewhere: unless it is known how, who writes looks."""
         left = self.find_written(tenant_id, name)
-        if left is not None and left.key is not None:
+        if left is not None and left.key is not None and left.head.generation != generation:
             self.note_written(msgspec.structs.replace(left, key=None))
 
     def find(self, left: LeftHead | None, session_id: str) -> LeftSession | None:

@@ -38,8 +38,10 @@ from holdfast.engine.directory.joining import IsTorn, find_common, nothing_torn
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.directory.writer import Follower, list_only_in_old, list_steps
 from holdfast.engine.files.retrieval import MapGoal, Retrieval, Weighing
+from holdfast.engine.objects.content import InMemory
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes import missing
+from holdfast.engine.planes.forms import settle_files
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
@@ -96,6 +98,8 @@ class _Theirs(msgspec.Struct, frozen=True):
     head: Head
     root: ObjectId
     nodes: dict[ObjectId, bytes]
+    chunks: InMemory
+    """What of them lies in rows, and in no pack yet."""
 
 
 def agree(handle: Handle, directory: Directory) -> Agreed | None:
@@ -135,7 +139,7 @@ def _agree(handle: Handle, directory: Directory) -> Agreed | None:
     if theirs.root == directory.last.agreed:
         return None
     captured = directory.look(Weighing(), rereading=Rereading.ALL)
-    source = StagedObjects(handle.objects).with_nodes(theirs.nodes)
+    source = StagedObjects(handle.objects, held=theirs.chunks.objects).with_nodes(theirs.nodes)
     filled = fill(source, captured, theirs.root, namespace=theirs.head.namespace_id)
     if filled.is_blind:
         return None  # Nothing of it came in, and none of it was agreed on.
@@ -153,12 +157,13 @@ def _read(handle: Handle, directory: Directory) -> _Theirs | None:
         source = StagedObjects(handle.objects_in(transaction))
         files = source.get_root(head.root).plane(Plane.FILES)
         if transaction.count_pending(head.namespace_id) == 0:
-            return _Theirs(head, files, {})
+            return _Theirs(head, files, {}, InMemory())
         pending = transaction.all_pending(head.namespace_id)
         missing.check_all(transaction, head, pending)
         changes = {key: entry for plane, key, entry in pending if plane is Plane.FILES}
-        applied = apply(source, files, changes)
-        return _Theirs(head, applied.root, applied.nodes)
+        chunks = InMemory()
+        applied = apply(source, files, settle_files(chunks, changes))
+        return _Theirs(head, applied.root, applied.nodes, chunks)
 
 
 def _settle_interrupted(directory: Directory) -> IsTorn | None:
@@ -316,6 +321,7 @@ class _Bringing:
     def _store(self, nodes: Mapping[ObjectId, bytes]) -> None:
         """Stores the maps by which the next look knows what was agreed on; nothing names them.
 
+        With them goes the content that lies in rows: where there is a map, there is what it names.
         Should a collection take them, all is read anew, and nothing counts as agreed on.
         """
         fresh = {**self._theirs.nodes, **nodes}
@@ -324,6 +330,8 @@ class _Bringing:
 
         def write(stage: Stage) -> None:
             stage.add_nodes(fresh)
+            for data, kind in self._theirs.chunks.objects.values():
+                stage.add(data, kind)
             stage.seal()
             with self._handle.context.work() as transaction:
                 self._handle.lock(transaction)

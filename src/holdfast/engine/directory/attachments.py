@@ -36,7 +36,7 @@ from holdfast.errors import (
 )
 from holdfast.errors.system import from_system, translated
 from holdfast.ids import TenantId
-from holdfast.private import create
+from holdfast.ownfiles import create, read_small
 from holdfast.workspace.descent import make_root
 from holdfast.workspace.identity import Identity, find_identity, find_near
 
@@ -454,7 +454,7 @@ def _digest(path: Path) -> str:
 
 def _read(folder: Path) -> Attachment | None:
     try:
-        fields = json.loads((folder / _NAME).read_bytes())
+        fields = json.loads(read_small(folder / _NAME))
         identity, directory = fields.get("identity"), fields.get("directory")
         return Attachment(
             Path(os.fsdecode(bytes.fromhex(fields["path"]))),

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple
 
 from holdfast.engine.files.retrieval import Weighing
 from holdfast.engine.objects.content import store_stream
+from holdfast.engine.planes.forms import settle_file
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.view import View
 from holdfast.entries import Blob, Inline, decode_entry
@@ -90,7 +91,8 @@ def find_likeness(handle: Handle, path: Path) -> Likeness | None:
                 return None  # Nothing was captured yet.
             sizes = find_files(path)
             found = view.get_many(sorted(sizes))
-        entries = {key: decode_entry(entry) for key, entry in found.items()}
+        # What is pending may have its content in its row: it is compared as maps have it.
+        entries = {key: decode_entry(settle_file(Weighing(), found[key])) for key in found}
     except Damaged:
         return None
     alike = {

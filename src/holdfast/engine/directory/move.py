@@ -138,7 +138,7 @@ class Attached:
         including: frozenset[bytes] = frozenset(),
         litter: re.Pattern[bytes] | None = None,
         rereading: Rereading = Rereading.ALL,
-        stood_at: ObjectId | None = None,
+        is_alone: bool = False,
         progress: Progress = no_progress,
     ) -> SnapshotInfo | None:
         """Takes a snapshot of what is in the directory and in none; None if all of it is.
@@ -156,7 +156,7 @@ class Attached:
                 including=including,
                 litter=litter,
                 rereading=rereading,
-                stood_at=stood_at,
+                is_alone=is_alone,
                 progress=progress,
             )
         return taken

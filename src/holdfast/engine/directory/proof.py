@@ -7,7 +7,7 @@ What they left out before stays out of this look: nothing was to become of it, a
 finds it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -15,7 +15,7 @@ from holdfast.engine.capturing.capture import Capture
 from holdfast.engine.capturing.captured import Captured
 from holdfast.engine.capturing.lastlook import LastLook
 from holdfast.engine.core.growth import size_of
-from holdfast.engine.core.paths import parent_of
+from holdfast.engine.core.paths import ancestors
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.files.retrieval import Weighing
 from holdfast.engine.objects.stage import StagedObjects
@@ -23,7 +23,7 @@ from holdfast.entries import Blob, Entry, Inline, decode_entry, with_twin
 from holdfast.ids import ObjectId
 from holdfast.model.basics import Size
 from holdfast.progress import Progress
-from holdfast.tree import Applied, apply, diff, iterate
+from holdfast.tree import Applied, apply, count, diff, get_many, iterate
 from holdfast.workspace.ignoring import Rules
 from holdfast.workspace.scan import Scanner
 
@@ -50,20 +50,23 @@ def prove(
     earlier: Rules,
     touched: Iterable[bytes],
     written: Sequence[bytes],
+    differed: Collection[bytes] | None = None,
     progress: Progress,
 ) -> Proof:
     """Reads what was written, also where the rules would leave it out now.
 
-    `earlier` are the rules by which the directory was looked at before.
+    `earlier` are the rules by which the directory was looked at before, and `differed` all that the
+    goal had otherwise than it was then, where that is known.
     """
     before, now = directory.last, directory.rules_there()
     rules = earlier.joined(now)
-    only = {path for folder in touched for path in (folder, parent_of(folder))}
+    # With all that is above: a link that has taken the place of a folder shows there alone.
+    only = {b""}.union(*((folder, *ancestors(folder)) for folder in touched))
     # By other rules all is listed anew, also what nobody had to write.
     wanted = written if rules.digest == before.rules else [key for key, _ in iterate(source, goal)]
     left_out = frozenset(key for key in wanted if rules.excludes_within(key))
     captured = _read(directory, rules.including(left_out), only, progress)
-    applied = apply(source, before.root, captured.changes)
+    applied = _apply(source, before.root, captured.changes, goal=goal, differed=differed)
     edits = list(diff(source.with_nodes(applied.nodes), applied.root, goal))
     hidden = {key for key in left_out if now.excludes_within(key)}
     if hidden:
@@ -78,6 +81,26 @@ def prove(
         twins={edit.key for edit in edits if _plain(edit.old) == _plain(edit.new)},
         hidden=hidden,
     )
+
+
+def _apply(
+    source: StagedObjects,
+    root: ObjectId,
+    changes: Mapping[bytes, bytes | None],
+    *,
+    goal: ObjectId,
+    differed: Collection[bytes] | None,
+) -> Applied:
+    """Returns a map with these changes.
+
+    If the goal has each of them, and they are all in which it differed, it is that map: equal
+    contents have equal roots. To look them up takes a quarter of what making its nodes anew does.
+    """
+    if differed is not None and changes.keys() >= {*differed}:
+        put = {key: data for key, data in changes.items() if data is not None}
+        if get_many(source, goal, changes) == put:
+            return Applied(goal, {}, [], count(source, goal))
+    return apply(source, root, changes)
 
 
 def _read(directory: Directory, rules: Rules, only: set[bytes], progress: Progress) -> Captured:

@@ -2,10 +2,11 @@
 
 The journal says how far it came. A restore that is not on the timeline is taken back: the
 directory becomes what it was, and what was found is kept as a snapshot before; what it never
-touched is somebody's work, and stays. One that is on the timeline is whole, unless
-the machine was restarted since: then what the kernel had not yet written is lost, files that look
-as they should may hold other bytes, and the last steps may not have happened. Those are done
-again; all else that differs is somebody's work, and stays.
+touched is somebody's work, and stays. So it is wherever the timeline has gone meanwhile: what was
+written through the namespace comes in, and wins over what the restore had left. One that is on
+the timeline is whole, unless the machine was restarted since: then what the kernel had not yet
+written is lost, files that look as they should may hold other bytes, and the last steps may not
+have happened. Those are done again; all else that differs is somebody's work, and stays.
 
 It may die as well, and is then done again: the journal stays until all is right.
 
@@ -16,7 +17,7 @@ files that it was about to change, one that is neither as it was nor as it was t
 half-written or edited since; nobody can tell which.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from math import inf
@@ -25,18 +26,26 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from holdfast.engine.core.lineage import FOUND, is_leftover
+from holdfast.engine.core.lineage import ABOVE_ALL, FOUND, Stored, is_leftover
 from holdfast.engine.core.paths import ancestors, to_text
 from holdfast.engine.directory.move import MOST_BEHIND, Attached
 from holdfast.engine.directory.present import Glance
-from holdfast.engine.directory.writer import Follower
+from holdfast.engine.directory.writer import Follower, list_steps
 from holdfast.engine.files.fitting import live_below
 from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline.diff import entries_of, timeless
 from holdfast.engine.timeline.restore import folded_head
 from holdfast.engine.timeline.selection import only, only_files
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry
-from holdfast.errors import Busy, Damaged, DriftFound, NotFound
+from holdfast.errors import (
+    Busy,
+    Damaged,
+    DriftFound,
+    HoldfastError,
+    NotFound,
+    StorageFull,
+    Unavailable,
+)
 from holdfast.fetching import fetched
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Plane, SnapshotInfo
@@ -50,6 +59,8 @@ from holdfast.workspace.journal import (
     was_restarted,
 )
 from holdfast.workspace.steps import has_same_content
+
+BACK: Final = Note(reason="took back an interrupted restore")
 
 
 def recover(attached: Attached) -> str | None:
@@ -75,70 +86,153 @@ def _recover(attached: Attached) -> str | None:
 
 
 def _take_back(attached: Attached, record: Record) -> str | None:
-    """Brings the directory back to what it was before a restore that did not get through."""
+    """Brings the directory back to what it was before a restore that did not get through.
+
+    And on to what its namespace has by now: whatever was done to that, the restore did not do.
+    """
     directory = attached.directory
-    before = _before(attached, record)
-    if before is None:
-        # The timeline has gone on since: what is in the directory is ordinary drift.
+    with attached.handle.context.catalog.read() as transaction:
+        directory.catch_up(transaction, attached.handle.get_head(transaction))
+    if not _is_half_way(attached, record):
+        # It was put right, and captured or led since: what is in it now is ordinary drift.
         directory.journal.clear()
         return None
     if was_restarted(record):
         directory.forget_index()
-    follower = Follower(directory, back=before.id, goal=record.goal)
-    # What was found is kept first; all else here is what the restore itself has left.
-    follower.gives_up = True
-    # What was undone before stays to be redone, and undo passes over what was found.
-    found = attached.keep_drift(
-        FOUND,
-        keeps_redo=True,
-        litter=litter_pattern(record),
-        # Whatever the last look that was saved knows: there they agreed when it began.
-        stood_at=attached.files_of(attached.namespace.get_snapshot("@")),
-    )
+    _take_out(attached, record)
+    # What was found is kept first, and what the namespace has before that. What was undone before
+    # stays to be redone, and undo passes over what was found.
+    litter = litter_pattern(record)
+    found = attached.keep_drift(FOUND, keeps_redo=True, litter=litter, is_alone=True)
     # One who was at it before may have kept it already, and come no further.
     found = found or _found_at(attached)
-    since = Since()
-    if attached.files_of(before) == directory.last.root:
+    now, since = _get_shown(attached, record), Since()
+    if attached.files_of(now) == directory.last.root:
         directory.journal.clear()
     else:
-        since = find_since(
-            attached.source(),
-            before=attached.files_of(before),
-            goal=record.goal,
-            found=directory.last.root,
-        )
-        follower.leave([to_text(key) for key in since.apart])
-        note = Note(reason="took back an interrupted restore")
-        # The other planes are in the catalog, and never were half-way.
-        attached.move(
-            lambda handle, _: restoring.restore(
-                handle, before, selection=only(Plane.FILES), note=note, keeps_redo=True
-            ),
-            follower,
-        )
+        since = _find_since(attached, record, now)
+        try:
+            _lead_back(attached, record, now, since)
+        except (Unavailable, StorageFull) as exc:
+            if found is None or not exc.paths or directory.journal.find() is not None:
+                raise
+            return _given_up(exc, found)
     left = "" if found is None else f" What it had left is in {found.id}: undo passes over it."
-    return f"An interrupted restore was taken back.{left}{since.sentences()}"
+    return f"An interrupted restore was taken back.{left}{since.sentences(now.id)}"
+
+
+def _find_since(attached: Attached, record: Record, now: SnapshotInfo) -> "Since":
+    """Returns what was found that the restore does not explain, as far as anybody can tell."""
+    source, goal = attached.source(), attached.files_of(now)
+    found, back = attached.directory.last.root, record.back or now.id
+    try:
+        before = attached.files_of(attached.namespace.get_snapshot(back))
+        since = find_since(source, before=before, goal=record.goal, found=found, now=goal)
+    except NotFound:
+        # Forgotten since: all that is there counts as the restore's, and is in what was found.
+        since = Since(written={edit.key for edit in diff(source, found, goal)})
+    steps = [step for step in list_steps(source, found, goal) if step.key in since.written]
+    # What no snapshot holds the restore did not touch, and nothing takes its place now.
+    in_the_way = Follower(attached.directory).find_obstacles(steps)
+    return msgspec.structs.replace(since, gave_way=[*since.gave_way, *in_the_way])
+
+
+def _lead_back(attached: Attached, record: Record, now: SnapshotInfo, since: "Since") -> None:
+    """Leads the directory to what its namespace has, but for what somebody did in it since."""
+    back = SnapshotId(record.back) if record.back else now.id
+    # What the directory was, and when, is what it was before all of this.
+    follower = Follower(attached.directory, back=back, goal=record.goal, stood=record.stood)
+    # What was found is kept; all else here is what the restore itself has left.
+    follower.gives_up = True
+    follower.leave([to_text(key) for key in (*since.apart, *since.gave_way)])
+    # The other planes are in the catalog, and never were half-way.
+    attached.move(
+        lambda handle, _: restoring.restore(
+            handle, now, selection=only(Plane.FILES), note=BACK, keeps_redo=True
+        ),
+        follower,
+    )
+
+
+def _is_half_way(attached: Attached, record: Record) -> bool:
+    """Says whether the directory is still what the restore has left, and perhaps changed since.
+
+    So it is wherever the timeline has gone meanwhile, until the directory is captured or led again.
+    """
+    stands = attached.directory.last.snapshot
+    if stands in ("", record.stood) or _stands_there(attached, record):
+        return True
+    return _find_leftover(attached, record) is not None
+
+
+def _stands_there(attached: Attached, record: Record) -> bool:
+    """Says whether the head is where the restore began, or on what an earlier recovery found."""
+    at = attached.namespace.get_snapshot("@")
+    with suppress(NotFound):
+        # Recoveries may have been interrupted, too: each has kept what it found.
+        while at.id != record.back and is_leftover(at) and at.parent is not None:
+            at = attached.namespace.get_snapshot(at.parent)
+    return record.back in ("", at.id)
+
+
+def _find_leftover(attached: Attached, record: Record) -> SnapshotInfo | None:
+    """Returns what a recovery of the same restore has kept, and come no further."""
+    stands = attached.directory.last.snapshot
+    if stands in ("", record.stood):
+        return None
+    with suppress(NotFound):
+        found = attached.namespace.get_snapshot(stands)
+        return found if is_leftover(found) else None
+    return None
+
+
+def _take_out(attached: Attached, record: Record) -> None:
+    """Takes a mixture out of what the namespace has, where somebody went on from it.
+
+    A recovery that was interrupted had kept it on the timeline, and others have written since.
+    """
+    left = _find_leftover(attached, record)
+    if left is None:
+        return
+    before, mixed = _get_shown(attached, record, below=left.number), attached.files_of(left)
+    with folded_head(attached.handle) as (_, folded):
+        now = folded.root.plane(Plane.FILES)
+        if folded.head.generation == left.number and now == mixed:
+            return
+        changed = {edit.key for edit in diff(folded.source, mixed, now)}
+        steps = diff(folded.source, mixed, attached.files_of(before))
+        keys = [edit.key for edit in steps if edit.key not in changed]
+    if keys:
+        chosen = only_files(keys)
+        restoring.restore(attached.handle, before, selection=chosen, note=BACK, keeps_redo=True)
+
+
+def _get_shown(attached: Attached, record: Record, *, below: int = ABOVE_ALL) -> SnapshotInfo:
+    """Returns the newest snapshot but for mixtures of this restore: what the head has without."""
+    with attached.handle.context.catalog.read() as transaction:
+        snapshots = Stored(transaction, attached.handle.get_head(transaction).namespace_id)
+        at = snapshots.find_below(below)
+        while at is not None and is_leftover(at) and at.id != record.back:
+            at = snapshots.find_below(at.number)
+    return at or attached.namespace.get_snapshot("@")
+
+
+def _given_up(exc: HoldfastError, found: SnapshotInfo) -> str:
+    """Returns what is said where the directory does not let a restore be taken back.
+
+    All that is there is in a snapshot, on which the timeline stands: whoever goes on from there
+    can, and nobody has to wait until the directory lets it.
+    """
+    return (
+        f"An interrupted restore could not be taken back: {exc}. What it had left is there, and in "
+        f"{found.id}; undo goes to what was there before."
+    )
 
 
 def _found_at(attached: Attached) -> SnapshotInfo | None:
     """Returns the snapshot that the timeline stands on, if it is what a recovery came upon."""
     at = attached.namespace.get_snapshot("@")
     return at if is_leftover(at) else None
-
-
-def _before(attached: Attached, record: Record) -> SnapshotInfo | None:
-    """Returns what the directory was before the restore that the journal tells of.
-
-    None if the head no longer stands there, nor on what an earlier recovery has found.
-    """
-    at = attached.namespace.get_snapshot("@")
-    if not record.back:
-        return at
-    with suppress(NotFound):
-        # Recoveries may have been interrupted, too: each has kept what it found.
-        while at.id != record.back and is_leftover(at) and at.parent is not None:
-            at = attached.namespace.get_snapshot(at.parent)
-    return at if at.id == record.back else None
 
 
 def _look_again(attached: Attached, record: Record) -> str | None:
@@ -164,7 +258,7 @@ def _look_again(attached: Attached, record: Record) -> str | None:
     attached.lead(
         lambda handle, _: restoring.restore(handle, good, selection=selection, note=note),
         # What leads away from it is what the power cut did: no map says what that was.
-        Follower(directory, back=good.id, goal=""),
+        Follower(directory, back=good.id, goal="", stood=good.id),
         reason=FOUND,
     )
     return f"A power cut had damaged {len(lost)} files; they were put right."
@@ -281,46 +375,71 @@ class Since(msgspec.Struct, frozen=True):
     apart: Sequence[bytes] = ()
     """Paths that it never touched, and that can stay as they are."""
     replaced: Sequence[bytes] = ()
-    """Paths that have to make way for what was there before."""
+    """Paths that have to make way for what was there before, or was written since."""
+    gave_way: Sequence[bytes] = ()
+    """Paths that stay as they are, and of which the namespace has got another version meanwhile."""
+    written: AbstractSet[bytes] = frozenset()
+    """What was written through the namespace, where the restore was to change nothing."""
 
-    def sentences(self) -> str:
-        """Returns sentences for people; empty if there is nothing to tell."""
-        apart = f" What was changed since stays: {_named(self.apart)}." if self.apart else ""
-        if not self.replaced:
-            return apart
-        return f"{apart} What had become of {_named(self.replaced)} is in that snapshot alone."
+    def sentences(self, now: SnapshotId) -> str:
+        """Returns sentences for people; empty if there is nothing to tell.
+
+        `now` is the snapshot that has what gave way.
+        """
+        told = f" What was changed since stays: {_named(self.apart)}." if self.apart else ""
+        if self.replaced:
+            told += f" What had become of {_named(self.replaced)} is in that snapshot alone."
+        if self.gave_way:
+            told += f" What was written to the namespace's {_named(self.gave_way)} is in {now}."
+        return told
 
 
-def find_since(source: NodeSource, *, before: ObjectId, goal: str, found: ObjectId) -> Since:
+def find_since(
+    source: NodeSource, *, before: ObjectId, goal: str, found: ObjectId, now: ObjectId
+) -> Since:
     """Returns what leads from a half-way state to what was found, as far as that is known.
 
     The restore was to lead from the map `before` towards `goal`. If that one cannot be read, all
-    that is there counts as the restore's.
+    that is there counts as the restore's. `now` is what the namespace has, and what takes its
+    place: what was written there since wins over what was only removed here.
     """
-    if not goal:
-        return Since()
-    try:
-        steps = diff(source, before, ObjectId(bytes.fromhex(goal)))
-        touched = {edit.key: edit.new for edit in steps}
-    except Damaged:
-        return Since()
-    folders = {folder for key in touched for folder in ancestors(key)}
-    apart, replaced = dict[bytes, None](), list[bytes]()
+    written = {edit.key: edit.new for edit in diff(source, before, now)}
+    touched = _find_touched(source, before, goal)
+    if touched is None:
+        return Since(written=written.keys())
+    around = {folder for key in (*touched, *written) for folder in ancestors(key)}
+    apart, replaced = dict[bytes, Entry | None](), list[bytes]()
     for edit in diff(source, found, before):
-        entry = None if edit.old is None else decode_entry(edit.old)
-        if edit.key in touched:
-            if entry is not None and not _is_alike(entry, touched[edit.key]):
-                replaced.append(edit.key)
-        elif edit.key in folders:
-            if entry is not None and not isinstance(entry, Directory):
-                replaced.append(edit.key)
-        elif any(folder in apart for folder in ancestors(edit.key)):
+        key, entry = edit.key, None if edit.old is None else decode_entry(edit.old)
+        if any(folder in apart for folder in ancestors(key)):
             continue
-        elif entry is not None and _is_in_the_way(source, before, edit.key, entry):
-            replaced.append(edit.key)
+        if entry is None:
+            if not (key in touched or key in written or key in around):
+                apart[key] = None
+        elif key in touched or key in around:
+            if not _is_alike(entry, touched.get(key)):
+                replaced.append(key)
+        elif _is_in_the_way(source, now, key, entry):
+            replaced.append(key)
         else:
-            apart[edit.key] = None
-    return Since(list(apart), replaced)
+            apart[key] = entry
+    gave_way = [
+        key
+        for key, entry in apart.items()
+        if entry is not None and written.get(key) and not _is_alike(entry, written[key])
+    ]
+    return Since([*apart], replaced, gave_way, written.keys() - touched.keys())
+
+
+def _find_touched(
+    source: NodeSource, before: ObjectId, goal: str
+) -> Mapping[bytes, bytes | None] | None:
+    """Returns what a restore was to change, and into what; None if that is not known any more."""
+    if goal:
+        with suppress(Damaged):
+            steps = diff(source, before, ObjectId(bytes.fromhex(goal)))
+            return {edit.key: edit.new for edit in steps}
+    return None
 
 
 def _is_alike(entry: Entry, data: bytes | None) -> bool:
@@ -331,12 +450,12 @@ def _is_alike(entry: Entry, data: bytes | None) -> bool:
     return isinstance(entry, Directory) or type(entry) is type(wanted)
 
 
-def _is_in_the_way(source: NodeSource, before: ObjectId, key: bytes, entry: Entry) -> bool:
-    """Says whether something cannot be beside what was there before: a file and a folder."""
-    above = get_many(source, before, list(ancestors(key)))
+def _is_in_the_way(source: NodeSource, now: ObjectId, key: bytes, entry: Entry) -> bool:
+    """Says whether something cannot be beside what is to be there: a file and a folder."""
+    above = get_many(source, now, list(ancestors(key)))
     if any(not isinstance(decode_entry(data), Directory) for data in above.values()):
         return True
-    return not isinstance(entry, Directory) and any(live_below(source, before, key, {}))
+    return not isinstance(entry, Directory) and any(live_below(source, now, key, {}))
 
 
 def _named(keys: Sequence[bytes]) -> str:

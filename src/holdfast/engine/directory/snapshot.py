@@ -80,18 +80,19 @@ def keep(
     including: frozenset[bytes] = frozenset(),
     litter: re.Pattern[bytes] | None = None,
     rereading: Rereading = Rereading.SOME,
-    stood_at: ObjectId | None = None,
+    is_alone: bool = False,
     is_torn: IsTorn | None = None,
     lent: Lent | None = None,
     progress: Progress,
 ) -> tuple[SnapshotInfo | None, Captured]:
     """Takes a snapshot of the directory; with `only_if_changed`, None if nothing differs.
 
-    `keeps_redo` leaves the way forward open: the snapshot is taken on the way to a redo. `stood_at`
-    is the files map that both were when they last agreed, where the last look does not know;
-    `is_torn` says of what is in the directory whether the namespace's own takes its place: without
-    it, what is half-way in raises `Unavailable`, and is nobody's version. `lent` is
-    what more is true of a directory that is a copy of ours.
+    `keeps_redo` leaves the way forward open: the snapshot is taken on the way to a redo. One that
+    `is_alone` holds the directory, and nothing that was written through the namespace since both
+    last agreed: what the namespace has is a snapshot before. `is_torn` says of what is in the
+    directory whether the namespace's own takes its place: without it, what is half-way in raises
+    `Unavailable`, and is nobody's version. `lent` is what more is true of a directory that is a
+    copy of ours.
     """
     if is_torn is None:
         _check_whole(directory)
@@ -116,7 +117,7 @@ def keep(
             kind,
             only_if_changed,
             keeps_redo,
-            stood_at,
+            is_alone,
             is_torn or nothing_torn,
             lent,
         )
@@ -161,7 +162,7 @@ class _Taking:
     kind: Kind
     only_if_changed: bool
     keeps_redo: bool
-    stood_at: ObjectId | None
+    is_alone: bool
     is_torn: IsTorn
     lent: Lent | None
 
@@ -190,7 +191,7 @@ class _Taking:
             self.captured,
             before,
             namespace=whose,
-            stood_at=self.stood_at,
+            stood_at=before if self.is_alone else None,
             is_torn=self.is_torn,
         )
         folded.stage.add_nodes(filled.nodes)
@@ -241,7 +242,7 @@ class _Taking:
         And the directory as it is, where a crash may have left something that gives way itself.
         """
         marks: list[Mark] = []
-        if filled.gave_way or filled.is_blind or self.lent is not None:
+        if filled.gave_way or filled.is_blind or self.is_alone or self.lent is not None:
             reason = "before the directory's files" if self.lent is None else self.lent.before
             kept = safety(self.handle, transaction, folded, reason=reason)
             marks += [kept] if kept is not None else []

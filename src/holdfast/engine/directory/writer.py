@@ -14,6 +14,7 @@ from typing import Final
 from holdfast.engine.core.coverage import lacking_in
 from holdfast.engine.core.paths import ancestors, check_key, to_bytes, to_text
 from holdfast.engine.directory.directory import Directory
+from holdfast.engine.directory.failing import LOOKED_AT, failed, failed_on_the_way_back
 from holdfast.engine.directory.proof import prove
 from holdfast.engine.files.retrieval import MapGoal, Retrieval, check_entry
 from holdfast.engine.objects.content import list_refs
@@ -22,8 +23,8 @@ from holdfast.engine.planes.attached import Became, Moving
 from holdfast.engine.timeline.diff import find_word, with_implied
 from holdfast.entries import Blob, Entry, decode_entry
 from holdfast.entries import Directory as Folder
-from holdfast.errors import Damaged, DriftFound, HoldfastError, Unavailable
-from holdfast.errors.system import from_system, translated
+from holdfast.errors import Damaged, DriftFound, HoldfastError
+from holdfast.errors.system import translated
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Plane, Root, SnapshotInfo
 from holdfast.model.changes import Restored
@@ -32,12 +33,12 @@ from holdfast.tree import NodeSource, diff
 from holdfast.workspace.descent import Descent
 from holdfast.workspace.guard import Vaults, is_pack
 from holdfast.workspace.ignoring import IGNORE_FILE, Rules
-from holdfast.workspace.journal import litter_of
+from holdfast.workspace.journal import is_litter, litter_of
 from holdfast.workspace.placing import Expected
 from holdfast.workspace.scan import BY_RULES
 from holdfast.workspace.statindex import StatIndex
 from holdfast.workspace.steps import Drifted, State, Step, above
-from holdfast.workspace.writing import Writer
+from holdfast.workspace.writing import At, Writer
 
 MOST_DAMAGED: Final = 20
 """Files that are named if they are damaged: `verify` names all."""
@@ -57,6 +58,7 @@ class Follower:
         target: SnapshotInfo | None = None,
         back: SnapshotId | None = None,
         goal: str | None = None,
+        stood: str | None = None,
         is_exact: bool = False,
         progress: Progress = no_progress,
     ) -> None:
@@ -65,8 +67,9 @@ class Follower:
         `force` allows to overwrite what no snapshot can hold; with `is_exact`, what was captured
         goes if it is not in the goal, whatever the goal's own rules leave out; `target` is what is
         brought back, where that is known before (or else `protect`); `back` is where a crash shall
-        lead to, if that is not where the head stands, and `goal` the map that what crashed before
-        was leading to, empty if that is not known.
+        lead to, if that is not where the head stands, `goal` the map that what crashed before was
+        leading to, empty if that is not known, and `stood` the snapshot that the directory was
+        captured with before that.
         """
         self._directory = directory
         self.force = force
@@ -77,7 +80,8 @@ class Follower:
         if target is not None:
             self.protect(target)
         self.progress = progress
-        self._back, self._goal, self._is_exact = back, goal, is_exact
+        self._back, self._goal, self._stood = back, goal, stood
+        self._is_exact = is_exact
         self._vaults: Vaults | None = None
         self._earlier: Rules | None = None
         self._start: ObjectId | None = None
@@ -171,11 +175,11 @@ class Follower:
         steps.sort(key=lambda step: step.key not in known.moving)
         if self.gives_up:
             return
+        expected = Expected(known.index, checks=True, written={})
         try:
-            expected = Expected(known.index, checks=True, written={})
             expected.check_all(steps, self._directory.root_fd)
         except (Drifted, OSError) as exc:
-            raise _told(exc, self._directory) from exc
+            raise self._told(exc, (expected.at, LOOKED_AT)) from exc
 
     def _write(self, source: StagedObjects, steps: Sequence[Step], wanted: ObjectId) -> Writer:
         """Carries the steps out; raises, with those that were done taken back."""
@@ -187,9 +191,18 @@ class Follower:
             if isinstance(exc, Damaged) and not exc.paths:
                 exc.paths = [to_text(key) for key in _find_damaged(source, steps)]
                 exc.target = None if self._target is None else self._target.id
-            raise _told(exc, self._directory) from exc
+            raise self._told(exc, writer.at) from exc
         self.kept, self._written, self._done = writer.kept, writer.written, writer.done
         return writer
+
+    def _told(self, exc: Drifted | OSError | HoldfastError, at: At) -> HoldfastError:
+        if isinstance(exc, HoldfastError):
+            return exc
+        if isinstance(exc, Drifted):
+            reason = "it changed while the restore was under way"
+            return DriftFound([to_text(exc.key)], reason=reason)
+        target = None if self._target is None else self._target.id
+        return failed(exc, self._directory.path, at, target=target)
 
     def _prove(
         self,
@@ -207,6 +220,7 @@ class Follower:
             earlier=self._earlier or Rules(),
             touched=writer.touched,
             written=written,
+            differed=[*(step.key for step in steps), *self.spared],
             progress=self.progress,
         )
         self.in_motion = frozenset(written) & proof.last.moving.keys()
@@ -319,6 +333,9 @@ class Follower:
         self._vaults = self._vaults or Vaults(self._directory.root_fd)
         if self._vaults.hold(key if isinstance(new, Folder) else above(key)) or is_pack(key):
             return True
+        # One that could not be removed, and an earlier version took for somebody's.
+        if is_litter(key.rpartition(b"/")[2]):
+            return True
         return new is None and not self._is_exact and rules.excludes_within(key)
 
     def _begin(self, source: StagedObjects, move: Moving, wanted: ObjectId) -> None:
@@ -328,9 +345,10 @@ class Follower:
             # The map that is wanted may be a new one, which nobody finds after a crash.
             wanted = source.get_root(self._target.root).plane(Plane.FILES)
         goal = wanted.hex() if self._goal is None else self._goal
+        stood = self._directory.last.snapshot if self._stood is None else self._stood
         path, journal = self._directory.path, self._directory.journal
         with translated(f"the vault cannot be written to, and {path} is as it was"):
-            journal.begin(litter=self._litter, back=back, mark=move.mark, goal=goal)
+            journal.begin(litter=self._litter, back=back, mark=move.mark, goal=goal, stood=stood)
 
     def _writer(
         self,
@@ -382,12 +400,7 @@ class Follower:
             )
             self._directory.journal.clear()
         except (Drifted, OSError) as exc:
-            why = exc.strerror if isinstance(exc, OSError) else "it keeps changing"
-            message = (
-                f"{self._directory.path} could not be written to ({why}); "
-                "it is put right when it is used next"
-            )
-            raise Unavailable(message) from exc
+            raise failed_on_the_way_back(exc, self._directory.path, undoing.at) from exc
         if proof.last.root == start:
             self._directory.last = proof.last
         else:
@@ -446,11 +459,3 @@ def _find_damaged(source: StagedObjects, steps: Sequence[Step]) -> list[bytes]:
             except Damaged:
                 found.append(step.key)
     return found
-
-
-def _told(exc: Drifted | OSError | HoldfastError, directory: Directory) -> HoldfastError:
-    if isinstance(exc, HoldfastError):
-        return exc
-    if isinstance(exc, Drifted):
-        return DriftFound([to_text(exc.key)], reason="it changed while the restore was under way")
-    return from_system(exc, f"{directory.path} could not be written to, and is as it was")

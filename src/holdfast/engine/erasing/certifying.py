@@ -1,5 +1,14 @@
-"""What a certificate says: what went, what stays, and what is out of reach."""
+"""What a certificate says: what went, what stays, and what is out of reach.
 
+Before the catalog is scrubbed no row names a user any more who is forgotten, and who asks again
+after a crash names one. A mark says whether it is the same: random bytes, and a slow hash of both.
+It goes with the certificate, and is overwritten where it lay, since nothing is scrubbed after that.
+"""
+
+import hashlib
+import hmac
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Final, TypeVar
 
@@ -10,7 +19,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.erasing.parts import Counts
 from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.chain import append
-from holdfast.errors import Damaged
+from holdfast.errors import Damaged, HoldfastError, StorageFull
 from holdfast.model.basics import Tenant
 from holdfast.model.erasures import Certificate, Erased, ErasureRow
 from holdfast.model.traces import OWN, Trace
@@ -56,6 +65,10 @@ class Unfinished(msgspec.Struct, frozen=True):
     copies: list[str] = []
     created_at: datetime | None = None
     """When the namespace was made."""
+    mark: str | None = None
+    """By what a user is known again who is forgotten: see `mark_of`."""
+    times_asked: int = 1
+    """How often somebody has asked for it: of a user, there may be more since."""
 
     def adding(self, counts: Counts) -> "Unfinished":
         """Returns the same, and what went besides."""
@@ -77,17 +90,46 @@ def read_unfinished(row: ErasureRow) -> Unfinished:
     return _decode(row, Unfinished)
 
 
+def is_readable(row: ErasureRow) -> bool:
+    """Says whether what is known of one that is not finished can be read."""
+    with suppress(Damaged):
+        read_unfinished(row)
+        return True
+    return False
+
+
+def certify_all(
+    transaction: Transaction, context: Context, tenant: Tenant, erasures: Sequence[ErasureRow]
+) -> list[Certificate]:
+    """Certifies erasures together, but for those of users that were asked for again just now.
+
+    First the marks of users go: a row of the same length is written over the one before, and a
+    longer one moves those beside it, and leaves what it takes the place of.
+    """
+    ids = [row.id for row in erasures]
+    for row in transaction.list_erasures(tenant.id):
+        if row.id in ids and row.finished_at is None and row.subject is None:
+            told = read_unfinished(row)
+            told = msgspec.structs.replace(told, mark=told.mark and blank(told.mark))
+            transaction.set_erasure(msgspec.structs.replace(row, told=encode(told)))
+    done = [certify(transaction, context, tenant, each) for each in ids]
+    return [each for each in done if each is not None]
+
+
 def certify(
-    transaction: Transaction, context: Context, tenant: Tenant, row: ErasureRow
-) -> Certificate:
+    transaction: Transaction, context: Context, tenant: Tenant, erasure_id: str
+) -> Certificate | None:
     """Says in the tenant's chain that something was erased, and keeps the certificate.
 
-    If another has just done so, that one's certificate is the one.
+    If another has just done so, that one's certificate is the one. Returns None for a user whom
+    another has just asked to erase again: there may be something of theirs.
     """
     transaction.lock_end(tenant.id, OWN)
-    row = next(each for each in transaction.list_erasures(tenant.id) if each.id == row.id)
+    row = next(each for each in transaction.list_erasures(tenant.id) if each.id == erasure_id)
     if row.finished_at is not None:
         return read(row)
+    if row.what is Erased.USER and row.subject is not None:
+        return None
     told, now = read_unfinished(row), context.clock()
     append(transaction, context, tenant.id, _trace(row))
     end = transaction.lock_end(tenant.id, OWN)
@@ -130,3 +172,33 @@ def _decode(row: ErasureRow, kind: type[T]) -> T:
     except msgspec.DecodeError as exc:
         message = f"the row of erasure {row.id} cannot be read: {exc}"
         raise Damaged(message) from exc
+
+
+SALT_BYTES: Final = 16
+_ROUNDS: Final = 200_000
+"""About 0.1 s: who gets hold of a mark that somebody's disk has kept guesses slowly."""
+
+
+def mark_of(user_id: str, salt: bytes) -> str:
+    """Returns what an erasure has of a user who is forgotten."""
+    return (salt + hashlib.pbkdf2_hmac("sha256", user_id.encode(), salt, _ROUNDS)).hex()
+
+
+def is_of(mark: str, user_id: str) -> bool:
+    """Says whether a mark is of this user."""
+    salt = bytes.fromhex(mark)[:SALT_BYTES]
+    return hmac.compare_digest(mark, mark_of(user_id, salt))
+
+
+def blank(mark: str) -> str:
+    """Returns what takes the place of a mark, byte by byte."""
+    return "0" * len(mark)
+
+
+def say_it_has_begun(error: HoldfastError) -> None:
+    """Has an error that kept an erasure from its end say so, where that is a lack of room."""
+    if isinstance(error, StorageFull):
+        error.hint = (
+            "The erasure has begun, and has no way back: what was named is gone, but not all of "
+            "its bytes. Make room, then erase it again or run `collect`: both finish it."
+        )

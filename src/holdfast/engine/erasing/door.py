@@ -26,7 +26,14 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.core.context import Context
 from holdfast.engine.erasing import certifying, whole
-from holdfast.engine.erasing.certifying import Unfinished, certify, encode, read_unfinished
+from holdfast.engine.erasing.certifying import (
+    Unfinished,
+    certify,
+    certify_all,
+    encode,
+    is_readable,
+    read_unfinished,
+)
 from holdfast.engine.erasing.parts import Counts, Wanted, take_out
 from holdfast.engine.erasing.rewriting import Timeline
 from holdfast.engine.erasing.telling import erase_events, redact_user
@@ -39,6 +46,7 @@ from holdfast.engine.planes.view import View
 from holdfast.engine.sessions.purging import trim
 from holdfast.engine.upkeep.collect import collect
 from holdfast.errors import (
+    Busy,
     Damaged,
     HoldfastError,
     InvalidName,
@@ -52,8 +60,8 @@ from holdfast.model.basics import Head, Plane, Tenant
 from holdfast.model.erasures import Certificate, Erased, ErasureRow
 from holdfast.model.events import EventRow
 from holdfast.operations.checks import checked
-from holdfast.operations.erasures import ListErasures
 from holdfast.operations.operation import does
+from holdfast.operations.upkeep import ListErasures
 from holdfast.progress import Progress, no_progress
 from holdfast.tree import get
 
@@ -80,6 +88,11 @@ class Erasures(Part):
         that `deleted_namespaces` tells. Namespaces that were forked from it keep what they hold.
         One whose erasure was interrupted is finished.
         """
+        return self._namespace(name, number, progress)
+
+    def _namespace(
+        self, name: str, number: int | None, progress: Progress, *, known_as: str | None = None
+    ) -> Certificate:
         context = self._context
         chosen = None if number is None else NamespaceId(number)
         self._prepare("erase a namespace")
@@ -90,7 +103,9 @@ class Erasures(Part):
                     copies=whole.forks_of(transaction, head), created_at=head.created_at
                 )
                 told = told.adding(whole.take_away(transaction, context, head))
-                begun = self._begin(transaction, Erased.NAMESPACE, told, head=head)
+                begun = self._begin(
+                    transaction, Erased.NAMESPACE, told, head=head, known_as=known_as
+                )
             else:
                 rows = transaction.list_erasures(self._tenant.id)
                 mine = [row for row in _begun(rows, Erased.NAMESPACE) if row.namespace == name]
@@ -126,14 +141,19 @@ class Erasures(Part):
         That is their sessions, with all that `session` takes, their memories, and what traces say
         of them. What files and values of the store say of them nobody knows. The certificate may
         say that there was nothing. It has the user's id; the vault keeps it without that.
+        One whose erasure was interrupted is finished.
         """
-        context = self._context
+        return self._user(user_id, progress)
+
+    def _user(
+        self, user_id: str, progress: Progress, *, known_as: str | None = None
+    ) -> Certificate:
         self._prepare("erase a user")
         _check("user", user_id)
-        with context.catalog.write() as transaction:
-            begun = self._begin(transaction, Erased.USER, Unfinished(), subject=user_id)
-        done = self._finish(begun, progress)
-        assert done is not None  # noqa: S101 - it was begun
+        begun = self._begin_user(user_id, known_as=known_as)
+        # None while others ask for the same user: somebody looks once more, and that may be us.
+        while (done := self._finish(begun, progress)) is None:
+            pass
         return msgspec.structs.replace(done, user_id=user_id)
 
     def again(self, certificate: Certificate) -> Certificate | None:
@@ -142,6 +162,9 @@ class Erasures(Part):
         Returns None if there is nothing of it here, or if it was erased here already; one that was
         only begun here is finished. Raises `InvalidValue` for that of a user which does not say
         who: the vault's own list does not.
+
+        It has the same `erasure_id` here: of whoever comes back after it, nothing is erased when
+        the same certificate is used again on what is made of a later backup.
         """
         tenant = self._tenant
         if certificate.tenant_id != tenant.public_id:
@@ -162,7 +185,7 @@ class Erasures(Part):
                     "Pass the one that `erase` has returned: the vault's list names nobody."
                 )
                 raise error
-            return self.user(certificate.user_id)
+            return self._user(certificate.user_id, no_progress, known_as=certificate.erasure_id)
         return self._again_in_namespace(certificate)
 
     def _again_in_namespace(self, certificate: Certificate) -> Certificate | None:
@@ -174,9 +197,11 @@ class Erasures(Part):
         if head is None or (head.tenant_id, head.created_at) != (tenant.id, created_at):
             return None
         if certificate.session_id is None:
-            return self.namespace(head.name, number=number)
+            return self._namespace(head.name, number, no_progress, known_as=certificate.erasure_id)
         lock: Lock = lambda transaction: transaction.lock_head(number)  # noqa: E731 - one line
-        return self._session(lock, certificate.session_id, no_progress)
+        return self._session(
+            lock, certificate.session_id, no_progress, known_as=certificate.erasure_id
+        )
 
     @does(ListErasures)
     def list(self, _: ListErasures) -> list[Certificate]:
@@ -188,7 +213,9 @@ class Erasures(Part):
         """Finishes what was interrupted."""
         finish_all(self._context, self._tenant)
 
-    def _session(self, lock: Lock, session_id: str, progress: Progress) -> Certificate | None:
+    def _session(
+        self, lock: Lock, session_id: str, progress: Progress, *, known_as: str | None = None
+    ) -> Certificate | None:
         """Erases a session of the namespace that `lock` finds; None if there is none."""
         context, begun = self._context, None
         self._prepare("erase a session")
@@ -200,17 +227,26 @@ class Erasures(Part):
                 copies = copies_of(transaction, context, head, session_id)
                 wanted = Wanted(session_id=session_id)
                 counts = take_out(transaction, context, stage, head, wanted)
-                if not counts.is_nothing:
-                    told = Unfinished(counts, copies, head.created_at)
-                    begun = self._begin(
-                        transaction, Erased.SESSION, told, head=head, subject=session_id
-                    )
-                else:
+                if counts.is_nothing and known_as is None:
                     rows = transaction.list_erasures(self._tenant.id)
                     it = (head.namespace_id, session_id)
                     mine = _begun(rows, Erased.SESSION)
                     found = (row.id for row in mine if (row.namespace_id, row.subject) == it)
                     begun = next(found, None)
+                else:
+                    told = Unfinished(counts, copies, head.created_at)
+                    begun = self._begin(
+                        transaction,
+                        Erased.SESSION,
+                        told,
+                        head=head,
+                        subject=session_id,
+                        known_as=known_as,
+                    )
+                    if counts.is_nothing:
+                        # Noted all the same: whoever has this id from now on came after it.
+                        certify(transaction, context, self._tenant, begun)
+                        begun = None
         return self._finish(begun, progress)
 
     def _finish(self, begun: str | None, progress: Progress) -> Certificate | None:
@@ -220,9 +256,11 @@ class Erasures(Part):
         """
         try:
             finish_all(self._context, self._tenant, progress=progress)
-        except HoldfastError:
+        except HoldfastError as exc:
             done = self._find(begun)
             if done is None:
+                if begun is not None:
+                    certifying.say_it_has_begun(exc)
                 raise
             return done
         return self._find(begun)
@@ -237,6 +275,29 @@ class Erasures(Part):
         self._context.check_takes_away(what)
         self._context.catalog.make_room()
 
+    def _begin_user(self, user_id: str, *, known_as: str | None) -> str:
+        """Says that a user's erasure is under way, or goes on with the one that is."""
+        catalog, tenant_id = self._context.catalog, self._tenant.id
+        if known_as is not None:
+            with catalog.write() as transaction:
+                return self._begin(
+                    transaction, Erased.USER, Unfinished(), subject=user_id, known_as=known_as
+                )
+        with catalog.read() as transaction:
+            rows = [*_begun(transaction.list_erasures(tenant_id), Erased.USER)]
+        mine = {row.id for row in rows if _is_of(row, user_id)}
+        with catalog.write() as transaction:
+            for row in _begun(transaction.list_erasures(tenant_id), Erased.USER):
+                if row.id in mine or row.subject == user_id:
+                    told = read_unfinished(row)
+                    told = msgspec.structs.replace(told, times_asked=told.times_asked + 1)
+                    # Once more: there may be something of theirs that was not there before.
+                    transaction.set_erasure(
+                        msgspec.structs.replace(row, subject=user_id, told=encode(told))
+                    )
+                    return row.id
+            return self._begin(transaction, Erased.USER, Unfinished(), subject=user_id)
+
     def _begin(
         self,
         transaction: Transaction,
@@ -245,10 +306,17 @@ class Erasures(Part):
         *,
         head: Head | None = None,
         subject: str | None = None,
+        known_as: str | None = None,
     ) -> str:
-        """Says that an erasure is under way, in the transaction that begins it; returns its id."""
+        """Says that an erasure is under way, in the transaction that begins it; returns its id.
+
+        One that is done again keeps the id that it is known by; raises `Busy` if another is at it.
+        """
+        rows = () if known_as is None else transaction.list_erasures(self._tenant.id)
+        if any(row.id == known_as for row in rows):
+            raise Busy(f"the erasure {known_as} is under way already")
         row = ErasureRow(
-            id=self._context.ids.erasure(),
+            id=self._context.ids.erasure() if known_as is None else known_as,
             tenant_id=self._tenant.id,
             what=what,
             namespace_id=None if head is None else head.namespace_id,
@@ -264,6 +332,12 @@ class Erasures(Part):
 def _begun(rows: Iterable[ErasureRow], what: Erased) -> Iterator[ErasureRow]:
     """Returns the erasures of a kind that were interrupted, or are under way."""
     return (row for row in rows if row.what is what and row.finished_at is None)
+
+
+def _is_of(row: ErasureRow, user_id: str) -> bool:
+    """Says whether an erasure is of this user, whom it may have forgotten."""
+    mark = read_unfinished(row).mark if is_readable(row) else None
+    return row.subject == user_id or (mark is not None and certifying.is_of(mark, user_id))
 
 
 def _check(kind: str, given: str) -> None:
@@ -332,18 +406,20 @@ def finish_all(
     trim(context, tenant.id)
     context.forget_caches()
     context.catalog.scrub()
-    done = list[Certificate]()
+    with context.catalog.write() as transaction:
+        done = certify_all(transaction, context, tenant, [row for row in rows if is_readable(row)])
     for row in rows:
-        with context.catalog.write() as transaction:
-            done.append(certify(transaction, context, tenant, row))
+        read_unfinished(row)  # One that cannot be read keeps no other waiting.
     return done
 
 
 def _take_user(context: Context, tenant: Tenant, row: ErasureRow, user_id: str) -> None:
     """Takes a user out of every namespace, and out of what was told of those that are gone.
 
-    With the last of it the row forgets who it was.
+    With the last of it the row forgets who it was, and has a mark; unless somebody has asked for
+    the same user meanwhile: then it is not the last.
     """
+    mark = certifying.mark_of(user_id, context.ids.salt())
     told = dict[NamespaceId, list[str]]()
     with context.catalog.read() as transaction:
         for namespace_id, session_id in transaction.sessions_in_events(tenant.id, user_id):
@@ -371,7 +447,7 @@ def _take_user(context: Context, tenant: Tenant, row: ErasureRow, user_id: str) 
             return data.get("user_id") == known or place in gone
 
         erase_events(transaction, context, tenant.id, is_theirs)
-        _note(transaction, tenant, row, Counts(redacted_rows=redacted), subject=None)
+        _note(transaction, tenant, row, Counts(redacted_rows=redacted), mark=mark)
 
 
 def _namespaces(context: Context, tenant: Tenant, seen: set[NamespaceId]) -> list[NamespaceId]:
@@ -393,7 +469,7 @@ def _take_user_from(
         head = transaction.lock_head(namespace_id)
         if head is not None:
             counts = take_out(transaction, context, stage, head, wanted)
-            _note(transaction, tenant, row, counts, subject=row.subject)
+            _note(transaction, tenant, row, counts)
 
 
 def _note(
@@ -402,10 +478,16 @@ def _note(
     row: ErasureRow,
     counts: Counts,
     *,
-    subject: str | None,
+    mark: str | None = None,
 ) -> None:
-    """Adds to what is known of an erasure, in the transaction that did it."""
+    """Adds to what is known of a user's erasure, in the transaction that did it.
+
+    With a mark the row, as it was before, is done with, and forgets who it was.
+    """
     now = next(each for each in transaction.list_erasures(tenant.id) if each.id == row.id)
-    if now.finished_at is None:
-        told = encode(read_unfinished(now).adding(counts))
-        transaction.set_erasure(msgspec.structs.replace(now, subject=subject, told=told))
+    if now.finished_at is not None:
+        return
+    told, subject = read_unfinished(now).adding(counts), now.subject
+    if mark is not None and told.times_asked == read_unfinished(row).times_asked:
+        told, subject = msgspec.structs.replace(told, mark=mark), None
+    transaction.set_erasure(msgspec.structs.replace(now, subject=subject, told=encode(told)))

@@ -24,7 +24,7 @@ from holdfast.engine.journal.occurrences import shortened
 from holdfast.engine.journal.roots import tell_anew
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.objects.stage import Stage, StagedObjects
-from holdfast.engine.planes.memoryforms import memory_of
+from holdfast.engine.planes.forms import memory_of
 from holdfast.engine.planes.view import View
 from holdfast.engine.sessions.bearers import let_go, let_go_of_all
 from holdfast.entries import IN_ROW, decode_entry

@@ -17,8 +17,8 @@ from holdfast.errors.system import translated
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head, Tenant
 from holdfast.model.traces import OWN
+from holdfast.ownfiles import sync_folder
 from holdfast.storekeys import LOG, NEW_LOG, log_stem
-from holdfast.syncing import sync_folder
 
 
 def find_namespace(

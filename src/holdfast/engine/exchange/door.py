@@ -125,6 +125,7 @@ class Standing:
     root: ObjectId
     """The files map, with what is pending."""
     is_dirty: bool
+    """Whether anything was written since that snapshot: nothing is compared."""
 
 
 class Exchange:
@@ -145,7 +146,7 @@ class Exchange:
             return Standing(
                 position=folded.head.position,
                 root=folded.root.plane(Plane.FILES),
-                is_dirty=folded.is_dirty,
+                is_dirty=folded.has_rows,
             )
 
     def missing(self, names: bytes) -> bytes:

@@ -19,6 +19,7 @@ from holdfast.engine.objects import content
 from holdfast.engine.objects.content import INLINE_BYTES, MAX_REFS
 from holdfast.entries import (
     REF_BYTES,
+    TIMES,
     Blob,
     BlobTwin,
     Directory,
@@ -51,9 +52,6 @@ MAX_DEPTH: Final = 4
 MAX_ABOVE_BYTES: Final = 2 << 30
 """Directories above all paths, in bytes: a path can have two thousand of them, each of which has
 to be looked at. A million honest files have less than half of it."""
-
-_TIMES: Final = range(-(2**63), 2**64)
-"""What fits into an entry; what of it a disk can hold is the disk's to say."""
 
 _decoder: Final = msgspec.msgpack.Decoder(list[tuple[bytes, bytes | None]])
 
@@ -164,7 +162,7 @@ def _check_mode(key: bytes, mode: int) -> None:
 
 
 def _check_time(key: bytes, mtime_ns: int) -> None:
-    if mtime_ns not in _TIMES:
+    if mtime_ns not in TIMES:
         raise _unfit(key, "no clock has its time")
 
 

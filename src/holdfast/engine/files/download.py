@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from holdfast.engine.core.paths import PathLike, to_key
-from holdfast.engine.files.reader import FilesReader, get_file
+from holdfast.engine.files.reader import FilesReader, get_file, tag_of
 from holdfast.engine.objects import content
 from holdfast.engine.objects.reader import Objects
 from holdfast.entries import Blob, Inline
@@ -28,7 +28,7 @@ class Sendable:
     @property
     def tag(self) -> str:
         """A name for these bytes: others have another."""
-        return content.tag_of(self.entry)
+        return tag_of(self.entry)
 
     def pieces(self, start: int = 0) -> Iterator[bytes]:
         """Returns the bytes from an offset on; what lies before it is not read."""

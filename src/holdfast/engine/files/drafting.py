@@ -15,8 +15,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from holdfast.engine.core.paths import ancestors, parent_of
-from holdfast.engine.files.reader import kind_of
-from holdfast.engine.objects import content
+from holdfast.engine.files.reader import kind_of, tag_of
 from holdfast.engine.planes.view import View
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry, encode_entry
 from holdfast.errors import NotADirectory, NotAFile, NotAsExpected, PathNotFound, shorten
@@ -141,7 +140,7 @@ class Draft:
     def _standing(self, key: bytes) -> str:
         entry = self.find(key)
         if isinstance(entry, Inline | Blob):
-            return content.tag_of(entry)
+            return tag_of(entry)
         if entry is not None:
             return kind_of(entry)
         return kind_of(Directory(0)) if self.has_children(key) else ABSENT

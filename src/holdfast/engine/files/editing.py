@@ -21,7 +21,9 @@ from holdfast.engine.files.reader import FilesReader, Opened, info_of
 from holdfast.engine.journal.occurrences import deleted, written
 from holdfast.engine.objects import content
 from holdfast.engine.objects.stage import Stage
-from holdfast.engine.pending.writing import Rows, change, change_rows, no_events
+from holdfast.engine.pending.inrow import has_room, most_in_row
+from holdfast.engine.pending.writing import Compute, Rows, change, no_events
+from holdfast.engine.planes.forms import settle_files
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.view import View
 from holdfast.entries import Blob, Directory, Entry, Inline, Link
@@ -85,20 +87,23 @@ class Files(FilesReader):
         `expected`, only while what is there has that tag, or with `absent` while nothing is; else
         raises `NotAsExpected`.
         """
-        key, made = to_key(path), list[Entry]()
+        key = to_key(path)
+        made: list[Entry] = []
         _check_mode(mode)
         mtime_ns, again = self._mtime_ns(modified_at), _Rewind(data)
+        most = most_in_row(self._handle)
 
-        def prepare(stage: Stage) -> Callable[[View], Rows]:
+        def prepare(stage: Stage) -> Compute:
             again.rewind()
-            stored = self._store(stage, data)
+            stored = self._store(stage, data, most)
 
             def compute(view: View) -> Rows:
                 draft = Draft(view)
                 draft.prefetch([key])
                 if expected is not None:
                     draft.check(key, expected)
-                made[:] = [_dressed(stored, draft.find(key), mode, mtime_ns)]
+                placed = _placed(view, stage, stored)
+                made[:] = [_dressed(placed, draft.find(key), mode, mtime_ns)]
                 draft.put(key, made[0])
                 return draft.rows
 
@@ -218,9 +223,10 @@ class Files(FilesReader):
         expected: Mapping[bytes, str] | None = None,
     ) -> None:
         mtime_ns, gone, is_looked_at = self._mtime_ns(None), list[bytes](), [False]
+        most = most_in_row(self._handle, map(len, batch.values()))
 
-        def prepare(stage: Stage) -> Callable[[View], Rows]:
-            stored = {key: self._store(stage, data) for key, data in batch.items()}
+        def prepare(stage: Stage) -> Compute:
+            stored = {key: self._store(stage, data, most) for key, data in batch.items()}
 
             def compute(view: View) -> Rows:
                 draft, is_looked_at[0] = Draft(view), True
@@ -232,7 +238,8 @@ class Files(FilesReader):
                     with suppress(PathNotFound):
                         gone.extend(draft.delete(key, recursive=False))
                 for key, entry in stored.items():
-                    draft.put(key, _dressed(entry, draft.find(key), None, mtime_ns))
+                    placed = _placed(view, stage, entry)
+                    draft.put(key, _dressed(placed, draft.find(key), None, mtime_ns))
                 return draft.rows
 
             return compute
@@ -256,22 +263,29 @@ class Files(FilesReader):
     def _draft(
         self, edit: Callable[[Draft], None], told: Callable[[], Sequence[Occurrence]] = no_events
     ) -> None:
-        def compute(view: View) -> Rows:
-            draft = Draft(view)
-            edit(draft)
-            return draft.rows
+        is_noted = bool(self._handle.door.within())
 
-        change_rows(self._handle, Plane.FILES, compute, told=told)
+        def prepare(stage: Stage) -> Compute:
+            def compute(view: View) -> Rows:
+                draft = Draft(view)
+                edit(draft)
+                # What tasks change is noted as maps have it, also what others had in its row.
+                return settle_files(stage, draft.rows) if is_noted else draft.rows
 
-    def _store(self, stage: Stage, data: Data) -> Inline | Blob:
+            return compute
+
+        change(self._handle, Plane.FILES, prepare, told=told)
+
+    def _store(self, stage: Stage, data: Data, most_inline: int) -> Inline | Blob:
+        """Returns the entry of a file: up to so many bytes inline, for its row."""
         most = self._handle.context.limits.file_bytes
         if not isinstance(data, str | bytes | bytearray | memoryview):
-            return content.store_stream(stage, data, max_bytes=most)
+            return content.store_stream(stage, data, max_bytes=most, most_inline=most_inline)
         body = to_content(data)
         if len(body) > most:
             message = f"a file may have {most} bytes; this one has {len(body)}"
             raise TooLarge(message)
-        return content.as_file(stage, body)
+        return content.as_file(stage, body, most_inline=most_inline)
 
     def _mtime_ns(self, instant: datetime | None) -> int:
         instant = instant or self._handle.context.clock()
@@ -324,6 +338,13 @@ def _move(draft: Draft, old: bytes, new: bytes, *, overwrite: bool) -> dict[byte
     for name in sorted(moved):
         draft.put(name, moved[name])
     return moved
+
+
+def _placed(view: View, stage: Stage, stored: Inline | Blob) -> Inline | Blob:
+    """Returns what is to be in the row: content that has no room there is cut."""
+    if isinstance(stored, Inline) and not has_room(view, stored.size):
+        return content.as_file(stage, stored.data)
+    return stored
 
 
 def _dressed(

@@ -222,7 +222,7 @@ def info_of(key: bytes, entry: Entry, *, is_tagged: bool = False) -> FileInfo:
     path, kind = to_text(key), kind_of(entry)
     match entry:
         case Inline() | Blob():
-            at, tag = _instant(entry.mtime_ns), content.tag_of(entry) if is_tagged else None
+            at, tag = _instant(entry.mtime_ns), tag_of(entry) if is_tagged else None
             return FileInfo(path, kind, entry.size, entry.mode, at, tag=tag)
         case Link():
             at, target = _instant(entry.mtime_ns), to_text(entry.target)
@@ -231,6 +231,11 @@ def info_of(key: bytes, entry: Entry, *, is_tagged: bool = False) -> FileInfo:
             return FileInfo(path, kind, 0, entry.mode, None)
         case Submap() | Session() | Memory():
             return FileInfo(path, kind, entry.size, 0, None)
+
+
+def tag_of(entry: Inline | Blob) -> str:
+    """Returns a name for the content of a file: other content has another."""
+    return content.tag_of(entry, content.FILES)
 
 
 class Times:
@@ -288,7 +293,8 @@ def check_folder(view: View, folder: bytes) -> None:
     if info is None:
         raise PathNotFound(folder)
     if info.kind != "directory":
-        raise NotADirectory(folder, blocked_by=folder)
+        error = NotADirectory(folder, blocked_by=folder)
+        raise error.with_hint("Name a directory; what a link leads to has a name of its own.")
 
 
 def children_of(

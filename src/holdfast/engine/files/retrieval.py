@@ -9,8 +9,8 @@ from contextlib import closing
 from functools import cache
 from typing import BinaryIO, Final, TypeVar
 
-from holdfast.ahead import ahead
 from holdfast.engine.objects import content
+from holdfast.engine.objects.ahead import ahead
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry, unpack_refs
 from holdfast.errors import Damaged

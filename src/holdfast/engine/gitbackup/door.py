@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
 from holdfast.engine.gitbackup import secrets
-from holdfast.engine.gitbackup.patterns import USUAL_PATTERNS, check_patterns
+from holdfast.engine.gitbackup.rules import USUAL_PATTERNS, check_patterns
 from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle
 from holdfast.errors import (

@@ -63,7 +63,9 @@ _BATCH: Final = 200
 _FIRST: Final = -1
 """Stands before all that was told."""
 
-_CURSOR: Final = re.compile("[0-9a-f]{1,15}")
+_CURSOR: Final = re.compile("c[0-9a-f]{1,15}")
+_WRONG_US: Final = 86_400_000_000
+"""A day: clocks of servers differ, and are set."""
 _to_json = msgspec.json.Encoder().encode
 
 
@@ -96,6 +98,7 @@ class Events(Part):
     ) -> tuple[EventList, str | None]:
         """Returns events, newest first, and where the list goes on; None if it does not.
 
+        A cursor of events that are no longer kept ends the list: older ones are gone, too.
         With `since` later ones alone. A follower, who asks since what it saw last and for as many
         as there can be, gets the oldest of them if there are more, so that it misses none.
         """
@@ -109,12 +112,14 @@ class Events(Part):
             wanted = msgspec.structs.replace(wanted, below_us=_instant_of(cursor))
         self._follow()
         with self._context.catalog.read() as transaction:
+            seen = [] if cursor is None else self._find_seen(transaction, cursor)
             found = transaction.list_events(self._tenant_id, wanted, most=most + 1)
             if not kinds and namespace is None:
                 is_to_end = cursor is None and not (follows and len(found) > most)
-                self._check_gaps(transaction, found, is_to_end=is_to_end)
+                self._check_gaps(transaction, [*seen, *found], is_to_end=is_to_end)
                 if since is None and len(found) <= most:
-                    self._check_oldest(transaction, found[-1] if found else None)
+                    last = found or seen
+                    self._check_oldest(transaction, last[-1] if last else None)
         has_more, found = len(found) > most, found[:most]
         if follows:
             return found[::-1], None
@@ -191,6 +196,20 @@ class Events(Part):
             last = transaction.last_event(self._tenant_id)
             if rows[-1].number != last:
                 raise _missing(last)
+
+    def _find_seen(self, transaction: Transaction, cursor: str) -> EventList:
+        """Returns the last event of the page before, or if it is gone the next that is there.
+
+        Raises `InvalidValue` if no page has ended then. One whose event is not there may have: what
+        is no longer kept goes, and whoever has its cursor did nothing wrong.
+        """
+        at_us = _instant_of(cursor)
+        found = transaction.events_since(self._tenant_id, since_us=at_us - 1, most=1)
+        if not found or found[0].created_us != at_us:
+            since = transaction.heard_since()
+            if since is None or not _is_between(at_us, since, self._context.clock()):
+                raise _no_cursor(cursor)
+        return found
 
     def _check_oldest(self, transaction: Transaction, first: EventRow | None) -> None:
         """Raises `Damaged` unless this is the oldest event that is kept; None for none."""
@@ -335,11 +354,19 @@ def purge_events(context: Context, tenant_id: TenantId) -> int:
 
 
 def _instant_of(cursor: str) -> int:
-    digits = cursor.removeprefix("c")
-    if _CURSOR.fullmatch(digits) is None:
-        message = f"{shorten(cursor)} is not a cursor: pass next_cursor of the page before"
-        raise InvalidValue(message)
-    return int(digits, 16)
+    if _CURSOR.fullmatch(cursor) is None:
+        raise _no_cursor(cursor)
+    return int(cursor[1:], 16)
+
+
+def _is_between(at_us: int, begin: datetime, end: datetime) -> bool:
+    """Says whether an instant is between two, by clocks that may be wrong by as much as a day."""
+    return to_us(begin) - _WRONG_US <= at_us <= to_us(end) + _WRONG_US
+
+
+def _no_cursor(cursor: str) -> InvalidValue:
+    message = f"{shorten(cursor)} is not a cursor: pass next_cursor of the page before"
+    return InvalidValue(message)
 
 
 API_VERSION: Final = "2026-04-30"

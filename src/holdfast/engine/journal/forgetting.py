@@ -3,11 +3,12 @@
 What goes of a chain goes from its first row on: its *sections*, each up to a number. What is left
 of a section is the hash of its last row, which the chain goes on from, and the rows that something
 needs which is still there: those that made a version or a turn, gave a snapshot its root, or tell
-of a session that has versions. They are hashed together; and the trace that says what was let go
-has a hash of all sections, in the place of what it made, where no erasure takes it out. It is
-appended to the chain itself, or for a namespace that is gone for good to the tenant's own. So the
-chain still proves every row that is left, and that nothing else is missing. The tenant's own chain
-stays whole: anchors are in it, and whatever proves the others.
+of a session that has versions, and the last that says how long traces stay. They are hashed
+together; and the trace that says what was let go has a hash of all sections, in the place of what
+it made, where no erasure takes it out. It is appended to the chain itself, or for a namespace that
+is gone for good to the tenant's own. So the chain still proves every row that is left, and that
+nothing else is missing. The tenant's own chain stays whole: anchors are in it, and whatever proves
+the others.
 
 1. What is needed is looked up beside all writers. Nothing that is new needs an old row: what was
    found spare stays spare.
@@ -40,6 +41,9 @@ from holdfast.model.basics import Head
 from holdfast.model.traces import NO_HASH, OWN, Section, TraceEnd, TraceKind, TraceRow
 
 ACTION: Final = "traces.forgotten"
+
+SETTING: Final = "namespace.retention_set"
+"""What tells of how long traces of a namespace are kept: the last one stays with it."""
 
 PIECE: Final = 1000
 """Rows that go in one transaction, for which writers of the namespace wait."""
@@ -166,7 +170,8 @@ def _find_spare(context: Context, chain: Chain, first: int) -> _Choice:
         sections = _sections(transaction, chain)
         for section in sections:
             if section.first == first:
-                return _choose(transaction, sections, section, _rows(transaction, chain, section))
+                rows = _rows(transaction, chain, section)
+                return _choose(transaction, chain, sections, section, rows)
     raise _Moved
 
 
@@ -188,7 +193,7 @@ def _find_next(context: Context, chain: Chain, before_us: int) -> _Choice | None
             first, rows = last.first, _rows(transaction, chain, last)
         at_us = max(last.at_us, *(row.created_us for row in older))
         section = Section(first, older[-1].number, older[-1].hash, at_us, 0, b"")
-        return _choose(transaction, sections, section, [*rows, *older])
+        return _choose(transaction, chain, sections, section, [*rows, *older])
 
 
 def _older(rows: Sequence[TraceRow], before_us: int) -> Iterable[TraceRow]:
@@ -234,9 +239,15 @@ def _stays_of(rows: Iterable[TraceRow]) -> Stays:
 
 
 def _choose(
-    transaction: Transaction, sections: list[Section], section: Section, rows: list[TraceRow]
+    transaction: Transaction,
+    chain: Chain,
+    sections: list[Section],
+    section: Section,
+    rows: list[TraceRow],
 ) -> _Choice:
     needed = _needed(transaction, rows)
+    if not chain.is_gone:  # What is noted of its purge says how long the rest of it stays.
+        needed |= _of_setting(transaction, chain, rows)
     stays = _stays_of(row for row in rows if row.number in needed)
     section = msgspec.structs.replace(section, kept=stays.count, digest=stays.digest())
     return _Choice(sections, section, rows, [row for row in rows if row.number not in needed])
@@ -329,6 +340,14 @@ def _needed(transaction: Transaction, rows: Sequence[TraceRow]) -> set[int]:
         *_of_snapshots(transaction, [row for row in rows if row.roots is not None or is_mark(row)]),
         *_of_sessions(transaction, rows),
     }
+
+
+def _of_setting(transaction: Transaction, chain: Chain, rows: Sequence[TraceRow]) -> set[int]:
+    """Returns the trace by which traces go now: who said so, and when, is not to go by that."""
+    if not any(row.action == SETTING and row.kind == TraceKind.DONE.value for row in rows):
+        return set()
+    last = transaction.find_last_done(chain.tenant_id, chain.stream, action=SETTING)
+    return set() if last is None else {last.number}
 
 
 def _made_version(row: TraceRow) -> bool:

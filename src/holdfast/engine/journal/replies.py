@@ -58,10 +58,19 @@ class Replies:
         now = self._context.clock()
         with self._context.catalog.ask() as transaction:
             found = transaction.find_reply(place)
-        mine = Reply(fingerprint=fingerprint, created_at=now, leased_until=now + LEASE)
+        mine = _mine(fingerprint, now)
         if found is None or _is_over(found, now):
             return Asked(place, mine, found)
         return Asked(place, mine, found, answer=_known(found, fingerprint))
+
+    def find_new(self, place: ReplyPlace, fingerprint: bytes) -> Asked | None:
+        """Returns a request that was not seen before; None for any other.
+
+        No answer is read for it: it takes no longer than the row of a key.
+        """
+        with self._context.catalog.ask() as transaction:
+            is_known = transaction.has_reply(place)
+        return None if is_known else Asked(place, _mine(fingerprint, self._context.clock()))
 
     def claim(self, asked: Asked) -> Asked:
         """Makes a request that was looked for ours to answer; raises `RequestRunning`."""
@@ -120,6 +129,11 @@ class Replies:
             return True
         kept = transaction.large_reply_bytes(self._tenant_id)
         return used_bytes(transaction, self._tenant_id) + kept + size <= quota
+
+
+def _mine(fingerprint: bytes, now: datetime) -> Reply:
+    """Returns what a request will be known by."""
+    return Reply(fingerprint=fingerprint, created_at=now, leased_until=now + LEASE)
 
 
 def _is_over(reply: Reply, now: datetime) -> bool:

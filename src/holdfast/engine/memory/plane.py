@@ -27,8 +27,8 @@ from holdfast.engine.memory.fields import terms_of
 from holdfast.engine.objects import content
 from holdfast.engine.objects.content import NamesOnly
 from holdfast.engine.objects.reader import Objects
+from holdfast.engine.planes.forms import Part, memory_of, read_part
 from holdfast.engine.planes.handle import Handle
-from holdfast.engine.planes.memoryforms import Part, memory_of, read_part
 from holdfast.engine.planes.ownership import note_change
 from holdfast.engine.planes.view import View
 from holdfast.engine.planes.writers import written

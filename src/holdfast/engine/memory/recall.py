@@ -73,26 +73,58 @@ _PAGE: Final = 500
 """Vectors held at a time: 3 MB of the usual length."""
 
 
+class Query(msgspec.Struct, frozen=True):
+    """What memories are to answer: its words and, where there is an embedder, its meaning."""
+
+    words: Sequence[str]
+    embedder: Embedder | None
+    vector: bytes | None
+
+    @classmethod
+    def of(cls, handle: Handle, text: str) -> "Query":
+        """Returns the query of a text; before a transaction, as it may take its time, and fail."""
+        text = text[:MAX_QUERY_CHARS]
+        embedder = handle.context.embedder if text.strip() else None
+        vector = None if embedder is None else embedder.embed(text)
+        return cls(words_asked(text)[:MOST_WORDS], embedder, vector)
+
+    @classmethod
+    def of_context(cls, handle: Handle, text: str | None) -> "Query | None":
+        """Returns what a context is to answer; None if nothing is asked."""
+        is_asked = text is not None and bool(words_asked(text[:MAX_QUERY_CHARS]))
+        return cls.of(handle, text) if text is not None and is_asked else None
+
+
 def search(
     handle: Handle, query: str, chosen: MemoryFilter, *, threshold: float, most: int
 ) -> list[MemoryMatch]:
     """Returns the memories that answer best, best first."""
-    query = query[:MAX_QUERY_CHARS]
-    context = handle.context
-    words = words_asked(query)[:MOST_WORDS]
-    # Before the transaction: it may take its time, and may fail.
-    embedder = context.embedder if query.strip() else None
-    vector = None if embedder is None else embedder.embed(query)
+    wanted = Query.of(handle, query)
     with looking(handle) as (transaction, head):
-        if head is None or most == 0:
+        if head is None:
             return []
         namespace_id = head.namespace_id
-        scores = _by_words(transaction, namespace_id, words, chosen, threshold=threshold, most=most)
-        if embedder is not None and vector is not None:
-            for place, score in _by_meaning(transaction, namespace_id, embedder, vector, chosen):
-                scores[place] = max(score, scores.get(place, 0.0))
-        found = best(scores.items(), threshold=threshold, most=most)
-        rows = transaction.get_memories(namespace_id, [number for (_, _, number), _ in found])
+        return _search(transaction, namespace_id, wanted, chosen, threshold=threshold, most=most)
+
+
+def _search(
+    transaction: Transaction,
+    namespace_id: NamespaceId,
+    query: Query,
+    chosen: MemoryFilter,
+    *,
+    threshold: float,
+    most: int,
+) -> list[MemoryMatch]:
+    if most == 0:
+        return []
+    words, embedder, vector = query.words, query.embedder, query.vector
+    scores = _by_words(transaction, namespace_id, words, chosen, threshold=threshold, most=most)
+    if embedder is not None and vector is not None:
+        for place, score in _by_meaning(transaction, namespace_id, embedder, vector, chosen):
+            scores[place] = max(score, scores.get(place, 0.0))
+    found = best(scores.items(), threshold=threshold, most=most)
+    rows = transaction.get_memories(namespace_id, [number for (_, _, number), _ in found])
     memories = {place_of(row): to_memory(row) for row in rows}
     if any(place not in memories for place, _ in found):
         raise Damaged("the index of words names a memory that is not there")
@@ -100,10 +132,11 @@ def search(
 
 
 def relevant(
-    handle: Handle,
+    transaction: Transaction,
+    namespace_id: NamespaceId,
     chosen: MemoryFilter,
     *,
-    query: str | None,
+    query: Query | None,
     most: int,
     drift_floor: float = DRIFT_FLOOR,
 ) -> Relevant:
@@ -111,26 +144,31 @@ def relevant(
 
     As many as there are, up to `most`: how well each fits is in its score.
     """
-    is_asked = query is not None and bool(words_asked(query[:MAX_QUERY_CHARS]))
-    if query is None or not is_asked:
-        newest = newest_of(handle, chosen, most=most)
-        found = [MemoryMatch(memory, 0.0) for memory in newest]
-        return Relevant(tuple(found), average_relevance=0.0, drift_warning=False)
-    fitting = search(handle, query, chosen, threshold=0.0, most=most)
-    found = _filled(handle, fitting, replace(chosen, is_searchable=True), most=most)
+    if query is None:
+        rows = transaction.list_memories(namespace_id, chosen, before=None, most=most)
+        newest = [MemoryMatch(to_memory(row), 0.0) for row in rows]
+        return Relevant(tuple(newest), average_relevance=0.0, drift_warning=False)
+    fitting = _search(transaction, namespace_id, query, chosen, threshold=0.0, most=most)
+    searchable = replace(chosen, is_searchable=True)
+    found = _filled(transaction, namespace_id, fitting, searchable, most=most)
     # What fills up says nothing of the question: one memory that answers it is no drift.
     drifts = bool(found) and _mean(fitting) < drift_floor
     return Relevant(tuple(found), average_relevance=_mean(found), drift_warning=drifts)
 
 
 def _filled(
-    handle: Handle, fitting: Sequence[MemoryMatch], chosen: MemoryFilter, *, most: int
+    transaction: Transaction,
+    namespace_id: NamespaceId,
+    fitting: Sequence[MemoryMatch],
+    chosen: MemoryFilter,
+    *,
+    most: int,
 ) -> list[MemoryMatch]:
     """Returns as many as were asked for: behind those that fit, the newest of the others."""
     found = {each.memory.id: each for each in fitting}
     if len(found) < most:
-        for memory in newest_of(handle, chosen, most=most):
-            found.setdefault(memory.id, MemoryMatch(memory, 0.0))
+        for row in transaction.list_memories(namespace_id, chosen, before=None, most=most):
+            found.setdefault(row.id, MemoryMatch(to_memory(row), 0.0))
     return list(found.values())[:most]
 
 

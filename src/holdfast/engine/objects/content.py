@@ -23,9 +23,9 @@ INLINE_BYTES: Final = 256
 """Up to here a reference, its index row and a read of its own cost more than the bytes."""
 
 PENDING_BYTES: Final = 16 << 10
-"""Up to here a value that is pending lies in its row, and is cut when a snapshot folds it in: that
-is a third of the work, and none for what is overwritten before. The rows of one write have room for
-`Limits.inline_bytes` of it, as other objects in the catalog have."""
+"""Up to here a file or value that is pending lies in its row, and is cut when a snapshot folds it
+in: that is a third of the work, and none for what is overwritten before. The rows of one write have
+room for `Limits.inline_bytes` of it, as other objects in the catalog have."""
 
 MAX_REFS: Final = 8
 """More references than this are stored as content of their own: the entry stays small."""
@@ -96,6 +96,22 @@ class NamesOnly:
         """Does nothing: the caller knows their names."""
 
 
+class InMemory:
+    """A sink that keeps everything, of content that is bounded."""
+
+    def __init__(self) -> None:
+        self.objects: dict[ObjectId, tuple[bytes, ObjectKind]] = {}
+
+    def add(self, data: bytes, kind: ObjectKind) -> ObjectId:
+        """Takes an object in, and returns its name."""
+        object_id = object_id_of(data)
+        self.objects[object_id] = data, kind
+        return object_id
+
+    def spill(self) -> None:
+        """Does nothing: there is room."""
+
+
 def store(stage: Sink, data: bytes, cutting: Cutting) -> tuple[bytes, Blob | None]:
     """Stages content; returns it to be kept inline, or the blob that stands for it."""
     if len(data) <= INLINE_BYTES:
@@ -107,11 +123,13 @@ def store(stage: Sink, data: bytes, cutting: Cutting) -> tuple[bytes, Blob | Non
     return b"", _blob(stage, _cut(data, cutting), len(data))
 
 
-def store_stream(stage: Sink, stream: BinaryIO, *, max_bytes: int) -> Inline | Blob:
-    """Stages a file read from a stream, without ever holding all of it."""
+def store_stream(
+    stage: Sink, stream: BinaryIO, *, max_bytes: int, most_inline: int = INLINE_BYTES
+) -> Inline | Blob:
+    """Stages a file read from a stream, without ever holding all of it; see `as_file`."""
     head = _read_fully(stream, FILES.whole_bytes + 1)
     if len(head) <= min(FILES.whole_bytes, max_bytes):
-        return as_file(stage, head)
+        return as_file(stage, head, most_inline=most_inline)
     size = 0
 
     def chunks() -> Iterator[bytes]:
@@ -127,8 +145,13 @@ def store_stream(stage: Sink, stream: BinaryIO, *, max_bytes: int) -> Inline | B
     return _fold_refs(stage, refs, size)
 
 
-def as_file(stage: Sink, data: bytes) -> Inline | Blob:
-    """Returns the entry of a file with this content, without mode and time."""
+def as_file(stage: Sink, data: bytes, *, most_inline: int = INLINE_BYTES) -> Inline | Blob:
+    """Returns the entry of a file with this content, without mode and time.
+
+    One that is for a pending row, and never for a map, may have more of it inline.
+    """
+    if len(data) <= most_inline:
+        return Inline(data)
     kept, blob = store(stage, data, FILES)
     return blob or Inline(kept)
 
@@ -146,11 +169,12 @@ def read(source: ChunkSource, entry: Inline | Blob) -> bytes:
     return b"".join(stream(source, entry))
 
 
-def tag_of(entry: Inline | Blob) -> str:
+def tag_of(entry: Inline | Blob, cutting: Cutting) -> str:
     """Returns a name for the content of an entry: other content has another."""
     # Of content that is cut in pieces, its references stand for it; also while it is in a row.
     if isinstance(entry, Inline) and len(entry.data) > INLINE_BYTES:
-        entry = as_value(NamesOnly(), entry.data)
+        kept, blob = store(NamesOnly(), entry.data, cutting)
+        entry = blob or Inline(kept)
     stands_for = entry.data if isinstance(entry, Inline) else entry.refs
     return blake3(stands_for).hexdigest(_TAG_BYTES)
 
@@ -264,7 +288,8 @@ def _read_fully(stream: BinaryIO, size: int) -> bytes:
 
     A pipe or a socket gives what it has: taken for the end, that would cut the file short.
     """
-    parts, missing = list[bytes](), size
+    parts: list[bytes] = []
+    missing = size
     while missing > 0 and (part := _bytes_of(stream.read(missing))):
         parts.append(part)
         missing -= len(part)

@@ -6,9 +6,10 @@ because a snapshot or a diff looks at the upper ones again and again; short obje
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Final
 
 from holdfast.catalog.packs import Located
@@ -44,11 +45,18 @@ class Objects:
     """
 
     def __init__(
-        self, context: Context, tenant_id: TenantId, transaction: Transaction | None = None
+        self,
+        context: Context,
+        tenant_id: TenantId,
+        transaction: Transaction | None = None,
+        *,
+        places: Mapping[ObjectId, Located] = MappingProxyType({}),
     ) -> None:
         self._context = context
         self._tenant_id = tenant_id
         self._transaction = transaction
+        self._places = places
+        """Where some of them were found already."""
 
     @property
     def limits(self) -> Limits:
@@ -67,6 +75,16 @@ class Objects:
     def unbound(self) -> "Objects":
         """Returns the same objects, looked up as they are when they are asked for."""
         return Objects(self._context, self._tenant_id)
+
+    def ahead(self, object_ids: Sequence[ObjectId]) -> "Objects":
+        """Returns the same objects, of which these will be read soon, in this order.
+
+        Their places are looked up together, now, and a bucket hears of them. What is missing is
+        said to who reads it.
+        """
+        found = {place.placement.object_id: place for place in self._locate(object_ids)}
+        self._expect(found[i] for i in object_ids if i in found)
+        return Objects(self._context, self._tenant_id, self._transaction, places=found)
 
     def get_root(self, root_id: ObjectId) -> Root:
         """Returns the roots of all planes that one root names."""
@@ -101,7 +119,8 @@ class Objects:
         Where they are short, they may come from memory, whatever became of them since.
         """
         cache, tenant_id = self._context.shorts, self._tenant_id
-        found, missing = dict[ObjectId, bytes](), list[ObjectId]()
+        found: dict[ObjectId, bytes] = {}
+        missing: list[ObjectId] = []
         for object_id in object_ids:
             data = cache.find((tenant_id, object_id))
             if data is None:
@@ -117,6 +136,8 @@ class Objects:
     def _fetch(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
         places = [*self._locate(object_ids)]
         self._check_at_hand(places)
+        if len(places) > 1:
+            self._expect(places)
         found = {located.placement.object_id: self.read(located) for located in places}
         for object_id in object_ids:
             if object_id not in found:
@@ -125,21 +146,31 @@ class Objects:
 
     def _check_at_hand(self, places: Iterable[Located]) -> None:
         """Raises `Away` if a block has yet to come from a bucket, and a transaction is open."""
-        context = self._context
-        if self._transaction is None or not context.blobs.is_remote or not can_wait():
+        if self._transaction is None or not self._context.blobs.is_remote or not can_wait():
             return
-        away = {
+        if away := self._away(places):
+            raise BlocksAway(self._context, away)
+
+    def _expect(self, places: Iterable[Located]) -> None:
+        """Has a bucket hear which blocks will be asked for."""
+        blobs = self._context.blobs
+        if blobs.is_remote and (away := self._away(places)):
+            wanted = ((each.pack, each.placement) for each in away)
+            blobs.expect((pack, at.block_offset, at.block_size) for pack, at in wanted)
+
+    def _away(self, places: Iterable[Located]) -> list[Located]:
+        """Returns of each block that is not in memory one place in it."""
+        blocks = self._context.blocks
+        keys = {
             (place.pack, place.placement.block_offset): place
             for place in places
             if place.block is None
-            and context.blocks.find((place.pack, place.placement.block_offset)) is None
         }
-        if away:
-            raise BlocksAway(context, [*away.values()])
+        return [place for key, place in keys.items() if blocks.find(key) is None]
 
     def check_stored(self, object_ids: Sequence[ObjectId]) -> None:
         """Raises for an object that is missing or damaged where it is stored; no cache is asked."""
-        blocks = defaultdict[tuple[str, int], list[Located]](list)
+        blocks: defaultdict[tuple[str, int], list[Located]] = defaultdict(list)
         for at in range(0, len(object_ids), _NODES):
             batch = object_ids[at : at + _NODES]
             located = {found.placement.object_id: found for found in self._locate(batch)}
@@ -205,6 +236,11 @@ class Objects:
         return sum(known[i] or 0 for i in ids)
 
     def _locate(self, object_ids: Sequence[ObjectId]) -> Iterable[Located]:
+        found = [self._places[i] for i in object_ids if i in self._places]
+        missing = [i for i in object_ids if i not in self._places]
+        return [*found, *self._look_up(missing)] if missing else found
+
+    def _look_up(self, object_ids: Sequence[ObjectId]) -> Iterable[Located]:
         if self._transaction is not None:
             return self._transaction.locate(self._tenant_id, object_ids).values()
         with self._context.catalog.read() as transaction:
@@ -243,6 +279,10 @@ class Objects:
         with self._context.catalog.read() as transaction:
             again = transaction.locate(self._tenant_id, [object_id]).get(object_id)
         if again is None or again.pack == located.pack:
+            seen = self._context.looked.get(self._tenant_id)
+            if seen is not None and located.pack not in seen.lost:
+                # Whoever is about to promise something looks anew whether all packs are there.
+                self._context.looked.pop(self._tenant_id, None)
             raise PackMissing(located.pack)
         return again
 

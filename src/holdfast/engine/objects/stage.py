@@ -191,6 +191,11 @@ class Stage:
         """Returns objects to read that include this batch before it is stored."""
         return StagedObjects(objects, held=self._held, stage=self)
 
+    @property
+    def has_settled(self) -> bool:
+        """Whether there are objects of the batch that are no longer in memory."""
+        return bool(self._settled)
+
     def read(self, object_ids: Iterable[ObjectId]) -> dict[ObjectId, bytes]:
         """Returns those objects of the batch that are no longer in memory."""
         gone = [i for i in object_ids if i in self._settled]
@@ -429,6 +434,11 @@ class StagedObjects:
         """Returns the same objects, without the transaction that they were looked up in."""
         return StagedObjects(self._objects.unbound(), held=self._held, stage=self._stage)
 
+    def ahead(self, object_ids: Sequence[ObjectId]) -> "StagedObjects":
+        """Returns the same objects, of which these will be read soon, in this order."""
+        stored = [i for i in object_ids if i not in self._held]
+        return StagedObjects(self._objects.ahead(stored), held=self._held, stage=self._stage)
+
     def with_nodes(self, nodes: dict[ObjectId, bytes]) -> "StagedObjects":
         """Returns the same objects, and these nodes."""
         more = {object_id: (data, ObjectKind.NODE) for object_id, data in nodes.items()}
@@ -462,8 +472,8 @@ class StagedObjects:
 
     def _mine(self, object_ids: Sequence[ObjectId]) -> dict[ObjectId, bytes]:
         """Returns those that are of the batch, wherever they went."""
-        held = self._held
-        found = {i: held[i][0] for i in object_ids if i in held}
-        if self._stage is None or len(found) == len(object_ids):
+        held, stage = self._held, self._stage
+        found = {i: held[i][0] for i in object_ids if i in held} if held else {}
+        if stage is None or not stage.has_settled or len(found) == len(object_ids):
             return found
-        return found | self._stage.read(i for i in object_ids if i not in found)
+        return found | stage.read(i for i in object_ids if i not in found)

@@ -80,6 +80,11 @@ def mark_place(blobs: BlobStore, *, vault: str, now: datetime) -> datetime:
     return _put(blobs, Mark(vault, now)).since
 
 
+def encode_mark(mark: Mark) -> bytes:
+    """Returns what is in `vault.json`."""
+    return msgspec.json.encode(mark) + b"\n"
+
+
 def _note(catalog: Catalog, since: datetime, *, is_moved: bool = False) -> datetime:
     """Notes since when packs are where they are; returns what is noted."""
     with catalog.write() as transaction:
@@ -92,7 +97,7 @@ def _note(catalog: Catalog, since: datetime, *, is_moved: bool = False) -> datet
 
 def _put(blobs: BlobStore, mark: Mark) -> Mark:
     """Marks a place; returns what it says then, which may be what another has put there."""
-    blobs.put_mark(msgspec.json.encode(mark) + b"\n")
+    blobs.put_mark(encode_mark(mark))
     return _read(blobs, "the place of packs") or mark
 
 

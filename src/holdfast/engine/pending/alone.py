@@ -7,7 +7,7 @@ question could tell, a key that is most likely new is put with the head compared
 (`core/recent.py`). Whatever is not as simple as that is left to `writing`, and nothing was done.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from holdfast.catalog.pending import mark_of
 from holdfast.catalog.rows import HEAD
@@ -32,12 +32,15 @@ def put_alone(
     size: int,
     keep: bool,
     most: int,
-    check: Callable[[View], None] | None,
+    expected: Mapping[bytes, str],
+    check: Callable[[View], None],
+    tags: Mapping[bytes, str],
 ) -> bool:
     """Puts an entry of so many bytes that needs no objects, in a namespace that is there.
 
-    With `keep`, only where there is none; `check` raises where something else is not as expected.
-    False, and nothing is done, if there is more to it, or if `most` keys are pending.
+    With `keep`, only where there is none; `check` raises where something is not as `expected`, and
+    is asked where that is not known. `tags` are of what is put. False, and nothing is done, if
+    there is more to it, or if `most` keys are pending.
     """
     context = handle.context
     left = context.lately.find_written(handle.tenant_id, handle.name)
@@ -48,16 +51,19 @@ def put_alone(
         return False
     if left is not None and left.commit is None:
         # Where each look is a wait, those who look do so together.
-        is_likely = left.pending < most and check is None
-        return is_likely and _put_unseen(handle, left, plane, row, size=size)
+        is_likely = left.pending < most and expected.items() <= left.tags.items()
+        return is_likely and _put_unseen(
+            handle, left, plane, row, size=size, expected=expected, tags=tags
+        )
     try:
         with context.catalog.write() as transaction:
             found = _as_it_is(handle, transaction, left)
             if found is None or found.is_bounded or found.pending >= most:
                 return False
-            if check is not None:
+            if not expected.items() <= found.tags.items():
                 check(View.of_head(handle.objects, transaction, found.head, plane))
-            after = _put(handle, transaction, found, plane, row, size=size, keep=keep)
+            tags = found.tags_after(row[0], found=expected, put=tags)
+            after = _put(handle, transaction, found, plane, row, size=size, keep=keep, tags=tags)
     except (Busy, PendingDamaged):
         return False  # Who looks again tries it more than once, and lets go of what is damaged.
     if after is not None:
@@ -74,6 +80,7 @@ def _put(
     *,
     size: int,
     keep: bool,
+    tags: Mapping[bytes, str],
 ) -> Written | None:
     """Writes a row, and returns the head after it; None, and writes nothing, if another is kept."""
     context, head, (key, entry) = handle.context, left.head, row
@@ -95,12 +102,24 @@ def _put(
     transaction.advance_head(namespace_id, sequence, more=more, writer=writer, unfolded=mark)
     note_added(context, namespace_id, head.unfolded, mark)
     return left.after(
-        sequence=sequence, more=more, writer=writer, unfolded=mark, commit=transaction.commit
+        sequence=sequence,
+        more=more,
+        writer=writer,
+        unfolded=mark,
+        commit=transaction.commit,
+        tags=tags,
     )
 
 
 def _put_unseen(
-    handle: Handle, left: Written, plane: Plane, row: tuple[bytes, bytes], *, size: int
+    handle: Handle,
+    left: Written,
+    plane: Plane,
+    row: tuple[bytes, bytes],
+    *,
+    size: int,
+    expected: Mapping[bytes, str],
+    tags: Mapping[bytes, str],
 ) -> bool:
     """Puts a row whose key is most likely new in one message, by what is believed; says whether.
 
@@ -112,6 +131,8 @@ def _put_unseen(
     more, writer = Size(1, size), written(handle, head)
     try:
         with context.catalog.write() as transaction:
+            if transaction.era != left.era:
+                return False
             objects = handle.objects_in(transaction)
             root = objects.get_root(head.root).plane(plane)
             if root != EMPTY_MAP and get(objects, root, key) is not None:
@@ -133,6 +154,7 @@ def _put_unseen(
             unfolded=mark,
             commit=None,
             key=key,
+            tags=left.tags_after(key, found=expected, put=tags),
         )
     )
     return True
@@ -145,4 +167,5 @@ def _as_it_is(handle: Handle, transaction: Transaction, left: Written | None) ->
     head = handle.find_and_lock(transaction)
     if head is None:
         return None
-    return Written(head, transaction.get_tenant_quota(handle.tenant_id) is not None, None)
+    is_bounded = transaction.get_tenant_quota(handle.tenant_id) is not None
+    return Written(head, is_bounded, None, transaction.era)

@@ -10,8 +10,7 @@ from holdfast.engine.memory import plane as memoryplane
 from holdfast.engine.objects.stage import Stage, StagedObjects
 from holdfast.engine.planes import missing
 from holdfast.engine.planes.handle import Handle
-from holdfast.engine.planes.overlays import settle_session
-from holdfast.engine.planes.storevalues import settle_value
+from holdfast.engine.planes.ownership import settle_entry
 from holdfast.engine.planes.writers import mark_of
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId
@@ -37,6 +36,7 @@ class Folded(msgspec.Struct, frozen=True):
     root: Root
     size: Size
     is_dirty: bool
+    """Whether what was folded in changes anything: not, if it was taken back by hand."""
     source: StagedObjects
     stage: Stage
     at: Callable[[], SnapshotInfo | None]
@@ -49,6 +49,8 @@ class Folded(msgspec.Struct, frozen=True):
     """Planes of which the root could not be read, and another had to stand in."""
     edits: Sequence[Edited] | None = ()
     """What was folded in; None where what was there before is not known in full."""
+    has_rows: bool = False
+    """Whether rows were folded in, be it without effect."""
 
 
 def fold(
@@ -91,7 +93,7 @@ def fold(
         root_id,
         root,
         head.size,
-        bool(pending),
+        bool(pending) and root_id != head.root,
         source,
         stage,
         at,
@@ -99,6 +101,7 @@ def fold(
         authors,
         lost,
         edits if is_complete else None,
+        bool(pending),
     )
 
 
@@ -118,14 +121,9 @@ def _apply(
             continue
         if plane is Plane.MEMORIES:
             changes = memoryplane.settled(transaction, stage, head.namespace_id, changes)
-        if plane is Plane.STORE:
+        else:
             changes = {
-                key: entry if entry is None else settle_value(stage, entry)
-                for key, entry in changes.items()
-            }
-        if plane is Plane.SESSIONS:
-            changes = {
-                key: entry if entry is None else settle_session(stage, source, entry)
+                key: entry if entry is None else settle_entry(stage, source, plane, entry)
                 for key, entry in changes.items()
             }
         applied = apply(source, root.plane(plane), changes)

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from holdfast.catalog.pending import mark_of
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.core.limits import check_quota
+from holdfast.engine.core.limits import check_free, check_quota
 from holdfast.engine.core.recent import Written
 from holdfast.engine.journal.events import tell
 from holdfast.engine.objects.stage import Stage
@@ -90,14 +90,12 @@ def _write(
     told: Callable[[], Sequence[Occurrence]],
 ) -> None:
     context, is_known = handle.context, True
+    before = context.lately.find_written(handle.tenant_id, handle.name)
     with context.work() as transaction:
-        handle.lock_ahead(transaction)
-        if stage.join_ahead(transaction):
-            transaction.ahead(Transaction.get_tenant, handle.tenant_id)  # New content needs room.
-        lock = handle.lock_or_create if creates else handle.find_and_lock
-        head = lock(transaction)
-        if head is None:
+        found = _found(handle, transaction, before, stage, creates=creates)
+        if found is None:
             return
+        head, is_bounded = found
         view = View.of_head(handle.objects, transaction, head, plane)
         try:
             rows, old, more = _changes(view, compute, held)
@@ -113,15 +111,49 @@ def _write(
         stage.seal(transaction)
         new = sum(mark_of(plane, key) for key in rows if key not in view.pending)
         left = put_rows(
-            transaction, handle, head, plane, rows, stage=stage, more=more, unfolded=new
+            transaction,
+            handle,
+            head,
+            plane,
+            rows,
+            stage=stage,
+            more=more,
+            unfolded=new,
+            is_bounded=is_bounded,
         )
         note_change(transaction, handle, head.namespace_id, plane, old=old, new=rows)
         tell(transaction, context, head, told)
     if is_known and context.is_committed_at_once:
         # Who meets others looks, until a look finds the head as it was left.
-        before = context.lately.find_written(handle.tenant_id, handle.name)
         is_alone = before is not None and before.head == head
-        context.lately.note_written(replace(left, key=[*rows][-1] if is_alone else None))
+        key = [*rows][-1] if is_alone else None
+        context.lately.note_written(replace(left, key=key, tags=view.tags))
+
+
+def _found(
+    handle: Handle,
+    transaction: Transaction,
+    before: Written | None,
+    stage: Stage,
+    *,
+    creates: bool,
+) -> tuple[Head, bool] | None:
+    """Returns the head, locked, and whether its tenant may have a quota.
+
+    Who made the last commit of all need not look: both are as that has left them. None if there is
+    no such namespace, and none is made.
+    """
+    if (
+        before is not None
+        and handle.context.is_committed_at_once
+        and transaction.follows(before.commit)
+    ):
+        return transaction.take_head(before.head), before.is_bounded
+    handle.lock_ahead(transaction)
+    if stage.join_ahead(transaction):
+        transaction.ahead(Transaction.get_tenant, handle.tenant_id)  # New content needs room.
+    head = (handle.lock_or_create if creates else handle.find_and_lock)(transaction)
+    return None if head is None else (head, True)
 
 
 def put_rows(
@@ -134,18 +166,22 @@ def put_rows(
     stage: Stage,
     more: Size,
     unfolded: int | None = None,
+    is_bounded: bool = True,
 ) -> Written:
     """Writes rows by which the plane grows, and names what they refer to; returns the head then.
 
-    `unfolded` is the sum of the marks of those that are not pending yet, if the caller knows.
-    Raises `QuotaExceeded` or `StorageFull`.
+    `unfolded` is the sum of the marks of those that are not pending yet, if the caller knows, and
+    `is_bounded` says whether the tenant may have a quota. Raises `QuotaExceeded` or `StorageFull`.
     """
-    context, is_bounded = handle.context, True
+    context = handle.context
     check_quota(head, more)
     if more.bytes > 0 or more.entries > 0:
         # What only deletes is let through: it is how room is made.
         needed = sum(len(key) + len(entry or b"") for key, entry in rows.items())
-        is_bounded = context.check_room(transaction, handle.tenant_id, needed) is not None
+        if is_bounded:
+            is_bounded = context.check_room(transaction, handle.tenant_id, needed) is not None
+        else:
+            check_free(needed, limits=context.limits, places=(context.catalog,))
     stage.record(transaction)
     writer = written(handle, head)
     sequence = transaction.advance_sequence(
@@ -154,7 +190,7 @@ def put_rows(
     if unfolded:
         note_added(context, head.namespace_id, head.unfolded, unfolded)
     transaction.put_pending(head.namespace_id, plane, rows.items(), sequence=sequence)
-    return Written(head, is_bounded, None).after(
+    return Written(head, is_bounded, None, transaction.era).after(
         sequence=sequence, more=more, writer=writer, unfolded=unfolded, commit=transaction.commit
     )
 

@@ -24,7 +24,7 @@ from holdfast.errors import (
     SnapshotNotFound,
 )
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
-from holdfast.model.basics import EMPTY_ROOT, Head, Size, SnapshotInfo
+from holdfast.model.basics import Head, SnapshotInfo
 from holdfast.model.marks import Text
 from holdfast.operations.checks import check_of, check_text
 from holdfast.running import Door
@@ -119,18 +119,7 @@ class Handle:
 
     def empty_head(self) -> Head:
         """Returns the head of a namespace that holds nothing and has no id yet."""
-        return Head(
-            namespace_id=NamespaceId(0),
-            tenant_id=self.tenant_id,
-            name=self.name,
-            generation=0,
-            sequence=0,
-            root=EMPTY_ROOT,
-            position=None,
-            redo=(),
-            size=Size(),
-            created_at=self.context.clock(),
-        )
+        return Head.of_nothing(self.tenant_id, self.name, now=self.context.clock())
 
     def get_snapshot(
         self, transaction: Transaction, head: Head, snapshot_id: SnapshotId

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.objects.content import NamesOnly
+from holdfast.engine.planes.forms import settle_file, settle_memory, whole
 from holdfast.engine.planes.handle import Handle
-from holdfast.engine.planes.memoryforms import settle_memory, whole
 from holdfast.engine.planes.overlays import Sink, StateSource, settle_session
 from holdfast.engine.planes.storevalues import settle_value
 from holdfast.engine.planes.writers import all_folded, written
@@ -116,6 +116,8 @@ def settle_entry(sink: Sink, source: StateSource, plane: Plane, entry: bytes) ->
     """Returns an entry that was noted as maps have it; what it needs goes to the sink."""
     if plane is Plane.SESSIONS:
         return settle_session(sink, source, entry)
+    if plane is Plane.FILES:
+        return settle_file(sink, entry)
     if plane is Plane.STORE:
         return settle_value(sink, entry)
     return settle_memory(sink, source, entry) if plane is Plane.MEMORIES else entry

@@ -55,6 +55,10 @@ def iter_packed(
     remaining = iter(rows)
     while batch := list(islice(remaining, _BATCH)):
         entries = [(key, entry_of(data)) for key, data in batch]
+        inline = [(key, entry.data) for key, entry in entries if isinstance(entry, Inline)]
+        if len(inline) == len(entries):
+            yield from inline
+            continue
         single = [
             _first_ref(entry)
             for _, entry in entries

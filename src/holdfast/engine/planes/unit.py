@@ -29,7 +29,7 @@ from holdfast.engine.objects.stage import Stage, Withdrawn
 from holdfast.engine.planes.handle import Handle
 from holdfast.errors import Busy
 from holdfast.fetching import anew
-from holdfast.tallies import TALLIES
+from holdfast.instruments import TALLIES
 
 ATTEMPTS: Final = 5
 """Times a unit is tried before its caller is told `Busy`."""
@@ -64,6 +64,8 @@ def carry_out(
         try:
             with stage:
                 run = partial(last if is_last and last is not None else attempt, stage)
+                if not handle.context.blobs.is_remote:
+                    return run()  # Nothing has to be fetched.
                 return anew(run, rewrites=True, again=stage.begin_again)
         except Withdrawn as exc:
             if exc.batch not in (None, stage):

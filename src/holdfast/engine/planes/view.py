@@ -46,6 +46,8 @@ class View:
         self._head = head
         self.pending: dict[bytes, bytes | None] = {}
         """What was asked for, and is pending: whoever computes with it asks once."""
+        self.tags: dict[bytes, str] = {}
+        """Tags that hold once what was computed with it is written, as far as anybody asked."""
         self._asked: set[bytes] = set()
 
     @classmethod
@@ -98,8 +100,11 @@ class View:
 
         Whoever knows how many of them are wanted says so: these are asked for at once.
         """
-        stored = iterate(self._objects, self._base(), start=start, stop=stop, down=True)
-        return _overlaid(stored, self._iter_pending_down(start, stop, most), comes_first=gt)
+        root, pending = self._base(), self._iter_pending_down(start, stop, most)
+        if root == EMPTY_MAP:  # Nothing lies below: a tenth of what a few rows take to be read.
+            return ((key, entry) for key, entry in pending if entry is not None)
+        stored = iterate(self._objects, root, start=start, stop=stop, down=True)
+        return _overlaid(stored, pending, comes_first=gt)
 
     def under(self, prefix: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yields the entries whose keys begin with the prefix."""

@@ -8,30 +8,36 @@ State and conversation are part of what the namespace's snapshots hold.
 """
 
 import builtins
-from itertools import islice
 from typing import Any
 
 from msgspec import Raw
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.display import Part
-from holdfast.engine.core.limits import MOST, check_answer, check_limit
-from holdfast.engine.memory.plane import looking
-from holdfast.engine.memory.recall import relevant, seen_by
+from holdfast.engine.core.limits import MOST, check_items, check_limit
+from holdfast.engine.memory.recall import Query, relevant, seen_by
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions import lifecycle, versioning
 from holdfast.engine.sessions import state as states
-from holdfast.engine.sessions.bearers import find_times_of_others, times_of_others
+from holdfast.engine.sessions.bearers import times_of_others
 from holdfast.engine.sessions.finding import check_gone, get_version
-from holdfast.engine.sessions.showing import to_info, to_state
-from holdfast.engine.sessions.turns import NOT_KEPT, TurnData, find_visible, page, to_turn
+from holdfast.engine.sessions.showing import check_infos, to_info, to_state
+from holdfast.engine.sessions.turns import (
+    NOT_KEPT,
+    TurnData,
+    data_of,
+    find_visible,
+    page,
+    to_turn,
+)
 from holdfast.errors import TurnNotFound, VersionNotFound
 from holdfast.ids import NamespaceId
+from holdfast.model.memories import Relevant
 from holdfast.model.sessions import (
     Lineage,
     SessionContext,
     SessionInfo,
-    SessionRows,
+    SessionRow,
     State,
     StateDiff,
     Turn,
@@ -77,17 +83,17 @@ class Sessions(Part):
 
     @does(GetSession)
     def get(self, wanted: GetSession) -> SessionInfo:
-        return self._info(lifecycle.get(self._handle, wanted.session_id))
+        return self._infos([lifecycle.look(self._handle, wanted.session_id, _counted)])[0]
 
     @does(ListSessions)
     def list(self, wanted: ListSessions) -> list[SessionInfo]:
         check_limit(wanted.limit)
-        found = list(islice(lifecycle.iterate(self._handle, wanted), wanted.limit))
+        found = list(lifecycle.iterate(self._handle, wanted))
         return self._infos(found, include_state=wanted.include_state)
 
     @does(UpdateSession)
     def update(self, wanted: UpdateSession) -> SessionInfo:
-        return self._info(lifecycle.update(self._handle, wanted))
+        return self._infos([lifecycle.update(self._handle, wanted)])[0]
 
     @does(DeleteSession)
     def delete(self, wanted: DeleteSession) -> None:
@@ -195,18 +201,24 @@ class Sessions(Part):
 
     @does(GetTurn)
     def get_turn(self, wanted: GetTurn) -> Turn:
-        session, _ = lifecycle.get(self._handle, wanted.session_id)
-        with self._handle.context.catalog.read() as transaction:
-            row = find_visible(transaction, self._handle.tenant_id, session, wanted.turn_id)
-        if row is None:
-            raise TurnNotFound(wanted.turn_id)
+        tenant_id = self._handle.tenant_id
+
+        def ask(transaction: Transaction, session: SessionRow, _: VersionRow) -> TurnRow:
+            row = find_visible(transaction, tenant_id, session, wanted.turn_id)
+            if row is None:
+                raise TurnNotFound(wanted.turn_id)
+            return row
+
+        row = lifecycle.look(self._handle, wanted.session_id, ask)
         return self._shown(wanted.session_id, [row], include_state=wanted.include_state)[0]
 
     @does(ListTurns)
     def list_turns(self, wanted: ListTurns) -> builtins.list[Turn]:
-        session, _ = lifecycle.get(self._handle, wanted.session_id)
-        with self._handle.context.catalog.read() as transaction:
-            rows = page(transaction, self._handle.tenant_id, session, wanted)
+        rows = lifecycle.look(
+            self._handle,
+            wanted.session_id,
+            lambda transaction, session, _: self._page(transaction, session, wanted),
+        )
         return self._shown(wanted.session_id, rows, include_state=wanted.include_state)
 
     # What an agent needs to go on
@@ -214,53 +226,46 @@ class Sessions(Part):
     @does(GetContext)
     def get_context(self, wanted: GetContext) -> SessionContext:
         check_limit(wanted.memory_limit, takes_none=False)
-        session, version = lifecycle.get(self._handle, wanted.session_id)
-        seen = seen_by(session, find_times_of_others(self._handle, session))
-        found = relevant(self._handle, seen, query=wanted.query, most=wanted.memory_limit)
+        query = Query.of_context(self._handle, wanted.query)
+        last = ListTurns(wanted.session_id, limit=wanted.turn_limit)
+
+        def ask(
+            transaction: Transaction, session: SessionRow, version: VersionRow
+        ) -> tuple[VersionRow, Relevant, builtins.list[TurnRow]] | None:
+            if transaction.is_lagging_memories(session.namespace_id):
+                return None
+            seen = seen_by(session, times_of_others(transaction, session))
+            found = relevant(
+                transaction, session.namespace_id, seen, query=query, most=wanted.memory_limit
+            )
+            return version, found, self._page(transaction, session, last)
+
+        version, found, turns = lifecycle.look(self._handle, wanted.session_id, ask)
         return SessionContext(
-            session_id=session.id,
+            session_id=wanted.session_id,
             version=version.number,
+            # What a version stands for never changes: it is read when the moment is over.
             state=states.show(self._handle, version.state),
             memories=list(found.memories),
-            recent_turns=self.list_turns(session.id, limit=wanted.turn_limit),
+            recent_turns=self._shown(wanted.session_id, turns, include_state=False),
             average_relevance=found.average_relevance,
             drift_warning=found.drift_warning,
         )
 
-    def _info(self, found: SessionRows) -> SessionInfo:
-        return self._infos([found])[0]
+    def _page(
+        self, transaction: Transaction, session: SessionRow, wanted: ListTurns
+    ) -> builtins.list[TurnRow]:
+        limits = self._handle.context.limits
+        return page(transaction, self._handle.tenant_id, session, wanted, limits=limits)
 
     def _infos(
-        self, found: builtins.list[SessionRows], *, include_state: bool = True
+        self, found: builtins.list[lifecycle.Counted], *, include_state: bool = True
     ) -> builtins.list[SessionInfo]:
-        if include_state:
-            check_answer(self._handle.context.limits, (version.bytes for _, version in found))
-        counts = self._count_memories(found)
+        check_infos(self._handle, [each for each, _ in found], include_state=include_state)
         return [
             to_info(self._handle, each, memory_count=count, include_state=include_state)
-            for each, count in zip(found, counts, strict=True)
+            for each, count in found
         ]
-
-    def _count_memories(self, found: builtins.list[SessionRows]) -> builtins.list[int]:
-        """Returns how many memories belong to each of some sessions."""
-
-        def count(transaction: Transaction) -> builtins.list[int | None]:
-            return [
-                transaction.count_memories(
-                    *(each.namespace_id, each.id),
-                    since=each.created_at,
-                    others=times_of_others(transaction, each),
-                )
-                for each, _ in found
-            ]
-
-        with self._handle.context.catalog.read() as transaction:
-            counts = count(transaction)
-        if None not in counts:
-            return [each for each in counts if each is not None]
-        # A fork whose memories had no rows yet.
-        with looking(self._handle) as (transaction, _):
-            return [each or 0 for each in count(transaction)]
 
     def _shown(
         self, session_id: str, rows: builtins.list[TurnRow], *, include_state: bool
@@ -268,16 +273,14 @@ class Sessions(Part):
         if not include_state:
             return [to_turn(self._handle, row, session_id) for row in rows]
         known = dict[tuple[int, str, int], tuple[int, dict[str, Any] | None]]()
-        sizes = list[int]()
+        sizes = {row.number: len(row.data) for row in rows}
         with self._handle.context.catalog.read() as transaction:
             objects = self._handle.objects_in(transaction)
 
             def find_state(
                 turn: TurnRow, data: TurnData, number: int, given: Raw
             ) -> dict[str, Any] | None:
-                if given != NOT_KEPT:
-                    sizes.append(len(given))
-                    check_answer(self._handle.context.limits, sizes)
+                if given != NOT_KEPT:  # What the row holds counts already.
                     return states.show_given(self._handle, given)
                 place = (data.namespace_id, data.session_id, number)
                 if place not in known:
@@ -289,11 +292,46 @@ class Sessions(Part):
                     if found is not None and _is_of(turn, found, data):
                         state = states.show(self._handle, found.state, objects)
                         known[place] = (found.bytes, state)
-                sizes.append(known[place][0])
-                check_answer(self._handle.context.limits, sizes)
+                sizes[turn.number] += known[place][0]
+                check_items(self._handle.context.limits, sizes.values())
                 return known[place][1]
 
             return [to_turn(self._handle, row, session_id, find_state=find_state) for row in rows]
+
+
+def version_of(sessions: Sessions, session_id: str, turn_id: str, *, before: bool = False) -> int:
+    """Returns the version that the state of a session had after a turn, or `before` it.
+
+    A turn may have been given other states than the session's. Raises `TurnNotFound`, and
+    `VersionNotFound` if it was said elsewhere, and the version there is not the one here.
+    """
+    handle = sessions._handle  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - of this door
+
+    def ask(transaction: Transaction, session: SessionRow, _: VersionRow) -> int:
+        turn = find_visible(transaction, handle.tenant_id, session, turn_id)
+        if turn is None:
+            raise TurnNotFound(turn_id)
+        data = data_of(turn)
+        number = data.before if before else data.after
+        found = get_version(transaction, session, number)
+        place = NamespaceId(data.namespace_id), data.session_id
+        if place != (session.namespace_id, session.id):
+            meant = transaction.find_version(*place, number)
+        else:
+            meant = found
+        if meant is None or not _is_of(turn, meant, data) or meant.state != found.state:
+            raise VersionNotFound(session_id, number)
+        return number
+
+    return lifecycle.look(handle, session_id, ask)
+
+
+def _counted(
+    transaction: Transaction, session: SessionRow, version: VersionRow
+) -> lifecycle.Counted | None:
+    """Returns a session with how many memories it has; None if they have no rows yet."""
+    count = lifecycle.count_memories(transaction, session)
+    return None if count is None else ((session, version), count)
 
 
 def _is_of(turn: TurnRow, version: VersionRow, data: TurnData) -> bool:

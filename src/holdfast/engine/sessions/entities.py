@@ -97,8 +97,7 @@ class Entities(Part):
         with self._handle.context.catalog.read() as transaction:
             before = None
             if wanted.starting_after is not None:
-                last = self._find(transaction, wanted.starting_after)[1]
-                before = last.created_at, last.id
+                before = self._seen(transaction, wanted.starting_after)
             head = self._handle.find_head(transaction)
             if head is None:
                 return []
@@ -143,6 +142,15 @@ class Entities(Part):
             head, found, session = self._lock(transaction, row_id)
             self._trace(transaction, head, session, "entity.recovered", found)
         return _to_entity(found)
+
+    def _seen(self, transaction: Transaction, row_id: str) -> tuple[datetime, str]:
+        """Returns where a list goes on; the entity may be gone since it was seen."""
+        check_text("entity id", row_id, max_chars=MAX_NAME_CHARS)
+        head = self._handle.find_head(transaction)
+        last = head and transaction.find_entity_as_seen(head.namespace_id, row_id)
+        if last is None:
+            last = self._find(transaction, row_id)[1]
+        return last.created_at, last.id
 
     def _find(self, transaction: Transaction, row_id: str) -> tuple[Head, EntityRow]:
         check_text("entity id", row_id, max_chars=MAX_NAME_CHARS)

@@ -4,6 +4,8 @@ A session is out of reach from the moment at which its time is over, whoever ask
 told once: under the lock of its namespace, by whoever is first. A server looks every second for
 what is due; without one, the next who looks for a session, or at traces, does it. Its memories
 stay, and so do its history and conversation until collection: see `purging.py`.
+
+Nobody did it, so it is no change that an undo could take back: `is_lapse_alone` says so.
 """
 
 from collections.abc import Sequence
@@ -14,11 +16,16 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
+from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.rounds import do_all
+from holdfast.engine.objects.content import NamesOnly
+from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.overlays import settle_session
 from holdfast.engine.planes.writers import UPKEEP
-from holdfast.engine.sessions.writing import Draft, write
+from holdfast.engine.sessions.writing import Draft, entry_of, write
+from holdfast.entries import encode_entry
 from holdfast.errors import (
     Busy,
     Damaged,
@@ -29,7 +36,9 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.ids import TenantId
+from holdfast.model.basics import Plane, Root
 from holdfast.model.sessions import SessionRow
+from holdfast.tree import Edit, diff
 
 MOST: Final = 100
 """Sessions that end in one go: a writer never waits long for its turn."""
@@ -74,6 +83,33 @@ def notice_lapsed(context: Context, tenant_id: TenantId) -> None:
     with suppress(Busy, Damaged, LimitExceeded, Unavailable):
         while end_lapsed(context, tenant_id) == MOST:
             pass
+
+
+def is_lapse_alone(
+    transaction: Transaction, handle: Handle, source: StagedObjects, *, old: Root, new: Root
+) -> bool:
+    """Says whether all that differs between two roots is that sessions ended by themselves.
+
+    As they were in the old one: what was changed of a session before its time was over was changed
+    by somebody.
+    """
+    sessions = new.plane(Plane.SESSIONS)
+    if old.replacing(sessions=sessions) != new:
+        return False
+    edits = diff(source, old.plane(Plane.SESSIONS), sessions)
+    return all(_has_lapsed(transaction, handle, source, edit) for edit in edits)
+
+
+def _has_lapsed(
+    transaction: Transaction, handle: Handle, source: StagedObjects, edit: Edit
+) -> bool:
+    if edit.new is not None:
+        return False
+    found = transaction.find_session(handle.tenant_id, handle.name, edit.key.decode())
+    # One that somebody deleted was over sooner.
+    if found is None or found[0].deleted_at is None or found[0].deleted_at != found[0].expires_at:
+        return False
+    return settle_session(NamesOnly(), source, encode_entry(entry_of(*found))) == edit.old
 
 
 def _end_each(handle: Handle, ids: Sequence[str], *, now: datetime, done: list[int]) -> None:

@@ -8,9 +8,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
+from holdfast.catalog.rows import Row
 from holdfast.catalog.sessions import to_both
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.memory.plane import delete_those_of
+from holdfast.engine.memory import plane as memories
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions.bearers import (
     bearer_of,
@@ -25,10 +26,10 @@ from holdfast.engine.sessions.lapsing import notice_lapsed
 from holdfast.engine.sessions.presence import check_absent, check_list, check_listed
 from holdfast.engine.sessions.state import Parts, StoredState, to_parts
 from holdfast.engine.sessions.terms import TERMS_KEPT, shortens
-from holdfast.engine.sessions.turns import to_object
+from holdfast.engine.sessions.turns import metadata_text, to_object
 from holdfast.engine.sessions.writing import Draft, change, get_locked, get_wanted, write
 from holdfast.errors import AddOnly, InvalidName, InvalidValue, SessionExists, SessionNotFound
-from holdfast.instants import to_us
+from holdfast.instants import EPOCH, to_us
 from holdfast.model.basics import Head
 from holdfast.model.sessions import Lineage, SessionRow, SessionRows, VersionKind, VersionRow
 from holdfast.operations.sessions import (
@@ -49,6 +50,9 @@ MAX_DEPTH: Final = 100
 
 T = TypeVar("T")
 
+Counted = tuple[SessionRows, int]
+"""A session with its newest version, and how many memories belonged to it at that moment."""
+
 
 def create(handle: Handle, wanted: CreateSession) -> SessionRows:
     """Makes a session, with the first version of its state.
@@ -57,7 +61,7 @@ def create(handle: Handle, wanted: CreateSession) -> SessionRows:
     """
     agent_id, session_id, user_id = wanted.agent_id, wanted.session_id, wanted.user_id
     parts = to_parts({} if wanted.initial_state is None else wanted.initial_state)
-    shown = bytes(to_object("metadata", wanted.metadata)).decode()
+    shown = metadata_text(bytes(to_object("metadata", wanted.metadata)))
     chosen = handle.context.ids.session() if session_id is None else check_session_id(session_id)
     if not agent_id:
         raise InvalidName("agent", agent_id, reason="it is empty")
@@ -170,11 +174,13 @@ def fork(handle: Handle, wanted: ForkSession) -> SessionRows:
         # As it is now: with what was said since the newest version was made.
         talk = (origin.branch, origin.turns) if version is None else (at.branch, at.turns)
         branch, turns = talk if wanted.include_turns else ("", 0)
-        session = replace(
-            origin,
+        # Made anew: what the row of the origin says of its id is not said of this one's.
+        session = SessionRow(
+            namespace_id=origin.namespace_id,
             id=handle.context.ids.session(),
             agent_id=agent_id or origin.agent_id,
-            metadata=msgspec.json.encode({**more, **known}).decode(),
+            user_id=origin.user_id,
+            metadata=metadata_text(msgspec.json.encode({**more, **known})),
             created_at=draft.now,
             updated_at=draft.now,
             expires_at=_expiry(draft.now, wanted.ttl_seconds) or _same_term(origin, draft.now),
@@ -183,7 +189,6 @@ def fork(handle: Handle, wanted: ForkSession) -> SessionRows:
             turns=turns,
             forked_from=origin.id,
             forked_version=at.number,
-            is_present=True,
         )
         details = {"source_session": origin.id, "fork_version": at.number}
         trace_id = draft.note(session, "session.forked", details)
@@ -193,17 +198,19 @@ def fork(handle: Handle, wanted: ForkSession) -> SessionRows:
     return write(handle, compute, about=(session_id, version))
 
 
-def update(handle: Handle, wanted: UpdateSession) -> SessionRows:
+def update(handle: Handle, wanted: UpdateSession) -> Counted:
     """Merges metadata at the top level, and starts a new term; makes no version."""
-    ttl_seconds = wanted.ttl_seconds
+    ttl_seconds, remembered = wanted.ttl_seconds, 0
     more = msgspec.json.decode(to_object("metadata", wanted.metadata))
 
     def compute(draft: Draft, session: SessionRow, version: VersionRow) -> SessionRows:
+        nonlocal remembered
         known = msgspec.json.decode(session.metadata)
         merged, encode = {**known, **more}, msgspec.json.encode
         changed = replace(
             session,
-            metadata=encode(merged).decode(),
+            # One that came with more, in an archive, can still be given a new term.
+            metadata=metadata_text(encode(merged)) if more else session.metadata,
             updated_at=draft.now,
             expires_at=_expiry(draft.now, ttl_seconds) or session.expires_at,
             is_present=True,
@@ -215,9 +222,11 @@ def update(handle: Handle, wanted: UpdateSession) -> SessionRows:
         draft.transaction.set_session(changed)
         details = {"metadata_diff": sorted(more), "ttl_seconds": ttl_seconds}
         draft.note(changed, "session.updated", details)
+        memories.ready(draft.transaction, handle, draft.head)
+        remembered = count_memories(draft.transaction, changed) or 0
         return changed, version
 
-    return change(handle, wanted.session_id, compute)
+    return change(handle, wanted.session_id, compute), remembered
 
 
 def delete(handle: Handle, wanted: DeleteSession) -> None:
@@ -232,7 +241,7 @@ def delete(handle: Handle, wanted: DeleteSession) -> None:
         if session.is_present:
             draft.remove(session, version)
         others = times_of_others(draft.transaction, session)
-        gone_with = delete_those_of(
+        gone_with = memories.delete_those_of(
             draft.transaction, handle, draft.head, session, others=others, now=draft.now
         )
         details = {"reason": reason, "turn_count": session.turns, "memory_count": gone_with}
@@ -258,18 +267,67 @@ def read(handle: Handle, ask: Callable[[Transaction, Head], T | None]) -> T | No
 
 def get(handle: Handle, session_id: str) -> SessionRows:
     """Returns a session with its newest version; raises `SessionNotFound`."""
-    context, now = handle.context, handle.context.clock()
-    with context.catalog.ask() as transaction:
+    with handle.context.catalog.ask() as transaction:
         row = transaction.find_session_row(handle.tenant_id, handle.name, session_id)
-    found = None
-    if row is not None:
-        found = alive(context.lately.checked((row[0], row[1]), row, to_both), now=now)
+    return _alive(handle, row) or _get_slowly(handle, session_id)
+
+
+def look(
+    handle: Handle, session_id: str, ask: Callable[[Transaction, SessionRow, VersionRow], T | None]
+) -> T:
+    """Asks about a session in the transaction that shows it: the answer is of one moment.
+
+    It asks again once the memories of a fork have their rows, if the answer is None for want of
+    them. Raises `SessionNotFound`.
+    """
+    context = handle.context
+    while True:
+        with context.catalog.read() as transaction:
+            row = transaction.find_session_row(handle.tenant_id, handle.name, session_id)
+            found = _alive(handle, row)
+            answer = None if found is None else ask(transaction, *found)
+        if answer is not None:
+            return answer
+        if found is None:
+            _get_slowly(handle, session_id)
+        else:
+            _remember(handle)
+
+
+def _remember(handle: Handle) -> None:
+    """Writes the rows of a fork's memories, if that is still to be done."""
+    with handle.context.catalog.write() as transaction:
+        head = handle.find_and_lock(transaction)
+        if head is not None and transaction.is_lagging_memories(head.namespace_id):
+            memories.catch_up(transaction, handle, head)
+
+
+def _alive(handle: Handle, row: Row | None) -> SessionRows | None:
+    """Returns what the row of a session says, unless that is gone."""
+    if row is None:
+        return None
+    found = handle.context.lately.checked((row[0], row[1]), row, to_both)
+    # Most have no end: whatever time it is, they are not past it.
+    is_endless = found[0].expires_at is None
+    return alive(found, now=EPOCH if is_endless else handle.context.clock())
+
+
+def _get_slowly(handle: Handle, session_id: str) -> SessionRows:
+    """Returns a session whose row was not there at first; raises `SessionNotFound`."""
+    found = read(handle, partial(_find_or_miss, handle, session_id, handle.context.clock()))
     if found is None:
-        found = read(handle, partial(_find_or_miss, handle, session_id, now))
-    if found is None:
-        notice_lapsed(context, handle.tenant_id)
+        notice_lapsed(handle.context, handle.tenant_id)
         raise SessionNotFound(session_id)
     return found
+
+
+def count_memories(transaction: Transaction, session: SessionRow) -> int | None:
+    """Returns how many memories belong to a session; None if those of a fork have no rows yet."""
+    return transaction.count_memories(
+        *(session.namespace_id, session.id),
+        since=session.created_at,
+        others=times_of_others(transaction, session),
+    )
 
 
 def _find_or_miss(
@@ -283,8 +341,8 @@ def _find_or_miss(
     return found
 
 
-def iterate(handle: Handle, wanted: ListSessions) -> Iterator[SessionRows]:
-    """Yields sessions, newest first."""
+def iterate(handle: Handle, wanted: ListSessions) -> Iterator[Counted]:
+    """Yields sessions, newest first, as many as are wanted, each with what it remembers then."""
     until, after, metadata = wanted.created_before, wanted.created_after, wanted.metadata
     before = None if until is None else (to_us(check_instant(until)), "")
     after = None if after is None else check_instant(after)
@@ -296,13 +354,17 @@ def iterate(handle: Handle, wanted: ListSessions) -> Iterator[SessionRows]:
     with context.catalog.read() as transaction:
         head = handle.find_head(transaction)
         is_lagging = head is not None and transaction.is_lagging(head.namespace_id)
-    if is_lagging:
+        is_forgetful = head is not None and memories.is_lagging(transaction, head)
+    if is_lagging or is_forgetful:
         with context.catalog.write() as transaction:
-            catch_up(transaction, handle, handle.lock(transaction), now=context.clock())
+            memories.ready(transaction, handle, handle.lock(transaction))
+            if is_lagging:
+                catch_up(transaction, handle, handle.lock(transaction), now=context.clock())
     if head is None:
         return
     is_all = (before, after, wanted.agent_id, wanted.user_id) == (None, None, None, None)
-    while True:
+    left = wanted.limit
+    while left is None or left > 0:
         now = context.clock()
         with context.catalog.read() as transaction:
             page = transaction.list_sessions(
@@ -316,9 +378,14 @@ def iterate(handle: Handle, wanted: ListSessions) -> Iterator[SessionRows]:
             present = check_list(transaction, handle, page.damaged)
             if is_all and before is None and page.last is None and not page.damaged:
                 check_listed(transaction, handle, len(page.sound), present)
-        for found in page.sound:
-            if alive(found, now=now) and (metadata is None or matches(found[0], metadata)):
-                yield found
+            chosen = [
+                each
+                for each in page.sound
+                if alive(each, now=now) and (metadata is None or matches(each[0], metadata))
+            ][:left]
+            counted = [(each, count_memories(transaction, each[0]) or 0) for each in chosen]
+        yield from counted
+        left = None if left is None else left - len(counted)
         if page.last is None:
             return
         before = page.last

@@ -20,7 +20,7 @@ from holdfast.engine.planes.view import View
 from holdfast.engine.sessions.bearers import find_bearer, version_numbers
 from holdfast.engine.sessions.following import rows_of, session_of
 from holdfast.engine.sessions.lifecycle import matches
-from holdfast.engine.sessions.showing import to_info, to_state
+from holdfast.engine.sessions.showing import check_infos, to_info, to_state
 from holdfast.engine.sessions.turns import page, to_turn
 from holdfast.entries import Session
 from holdfast.errors import InvalidValue, SessionNotFound
@@ -65,9 +65,10 @@ class SessionsReader(Part):
             return [self._rows_of(transaction, *each) for each in islice(fitting, wanted.limit)]
 
         with looking_at(self._handle, self._snapshot):
+            found = self._read(ask)
+            check_infos(self._handle, found, include_state=wanted.include_state)
             return [
-                to_info(self._handle, found, include_state=wanted.include_state)
-                for found in self._read(ask)
+                to_info(self._handle, each, include_state=wanted.include_state) for each in found
             ]
 
     @does(GetSession)
@@ -91,7 +92,8 @@ class SessionsReader(Part):
 
         def ask(transaction: Transaction, view: View) -> builtins.list[Turn]:
             session, _ = self._rows(session_id, self._entry(view, session_id))
-            found = page(transaction, self._handle.tenant_id, session, wanted)
+            limits = self._handle.context.limits
+            found = page(transaction, self._handle.tenant_id, session, wanted, limits=limits)
             return [to_turn(self._handle, row, session_id) for row in found]
 
         return self._read(ask)

@@ -47,6 +47,7 @@ def rebuild(transaction: Transaction, handle: Handle, head: Head) -> tuple[int, 
             else:
                 transaction.drop_session(row)  # None of this namespace's.
                 count += 1
+    count += _begin_at_first(transaction, head)
     sound = {*transaction.present_ids(head.namespace_id)}
     sound -= {row.id for row in transaction.damaged_sessions(head.namespace_id)}
     for session_id, entry in held.items():
@@ -88,6 +89,28 @@ def _give_up(transaction: Transaction, handle: Handle, head: Head, ids: list[str
             transaction.drop_versions(replace(each, since=first, version=each.first - 1))
             first = each.version + 1
         transaction.drop_entities_but(*place, began)
+
+
+def _begin_at_first(transaction: Transaction, head: Head) -> int:
+    """Gives sessions their first versions that are counted from a later one; returns how many.
+
+    Forks once had that from their origins. Nobody else had such an id, and its version 0 was made
+    when the session began: so it is the session's own.
+    """
+    count = 0
+    for session_id in transaction.broken_histories(head.namespace_id):
+        place = head.namespace_id, session_id
+        try:
+            session = transaction.find_holder(*place)
+            if session is None or not session.first or transaction.former_sessions(*place):
+                continue
+            version = transaction.find_version(*place, 0)
+        except Damaged:
+            continue  # `verify` names it.
+        if version is not None and version.created_at == session.created_at:
+            transaction.set_session(replace(session, since=None))
+            count += 1
+    return count
 
 
 def _present(

@@ -38,7 +38,8 @@ def revive(
 
     Its cost follows what differs from what is shown now, and what has lapsed and is still there.
     """
-    now, changes = handle.context.clock(), dict[bytes, bytes | None]()
+    now = handle.context.clock()
+    changes: dict[bytes, bytes | None] = {}
     for key, data in _may_have_lapsed(transaction, source, head, shown, goal, now=now):
         entry = session_of(data)
         if entry.expires_us is not None and to_us(then) < entry.expires_us <= to_us(now):

@@ -5,54 +5,65 @@ change returns has a state that is made when somebody first looks at it. What is
 from the start; what is not is read from the vault, which has to be open then.
 """
 
-from collections.abc import Callable
-from functools import cached_property
-from typing import Any
+from collections.abc import Iterable
+from dataclasses import fields
+from typing import Any, ClassVar, TypeVar
 
 import msgspec
 
+from holdfast.engine.core.limits import check_items
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions import state as states
 from holdfast.model.sessions import SessionInfo, SessionRow, SessionRows, State, VersionRow
 
-Load = Callable[[], dict[str, Any]]
+T = TypeVar("T")
 
 
 class _Later:
-    """What has a state that is made when it is first asked for; equal to what has it already."""
+    """What has a state that is made when it is first asked for; equal to what has it already.
 
-    _kind: type[State] | type[SessionInfo]
+    A copy of it has its state, and is of that kind.
+    """
 
-    def __init__(self, load: Load, **known: Any) -> None:
-        vars(self)["load"] = load
-        for name, value in known.items():
-            # Frozen it is for others.
-            object.__setattr__(self, name, value)
+    _kind: ClassVar[type[State] | type[SessionInfo]]
 
-    @cached_property
-    def state(self) -> dict[str, Any]:
-        """The session's state."""
-        return vars(self)["load"]()
+    def __getattr__(self, name: str) -> Any:
+        # No property, in whose place msgspec finds nothing: it asks instances.
+        if name != "state":
+            raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        known = vars(self)
+        return known.setdefault(name, known["load"]())
 
     def __eq__(self, other: object) -> bool:
-        names = self._kind.__slots__
-        return isinstance(other, self._kind) and all(
-            getattr(self, name) == getattr(other, name) for name in names
-        )
+        return isinstance(other, self._kind) and self._known() == _Later._known(other)
 
     __hash__ = None  # pyright: ignore[reportAssignmentType] - a state is a dict, which has none
 
+    def __reduce__(self) -> Any:
+        # As of the first protocol: by the later ones an object reduces to its own kind alone.
+        return self._kind(**self._known()).__reduce_ex__(1)
 
-class LaterState(_Later, State):  # pyright: ignore[reportIncompatibleVariableOverride] - in its place
+    def _known(self: Any) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+
+class LaterState(_Later, State):
     """A `State` whose state is made when it is first asked for."""
 
     _kind = State
 
 
-class LaterInfo(_Later, SessionInfo):  # pyright: ignore[reportIncompatibleVariableOverride] - in its place
+class LaterInfo(_Later, SessionInfo):
     """A `SessionInfo` whose state is made when it is first asked for."""
 
     _kind = SessionInfo
+
+
+def _filled(kind: type[T], known: dict[str, Any]) -> T:
+    """Returns one with these fields; its own `__init__` sets each by a call, as it is frozen."""
+    made = kind.__new__(kind)
+    made.__dict__.update(known)
+    return made
 
 
 def to_state(
@@ -67,8 +78,10 @@ def to_state(
         "trace_id": version.trace_id,
     }
     if later:
-        return LaterState(states.later(handle, version.state), **known)
-    return State(state=states.show(handle, version.state), **known)
+        known["load"] = states.later(handle, version.state)
+        return _filled(LaterState, known)
+    known["state"] = states.show(handle, version.state)
+    return _filled(State, known)
 
 
 def to_info(
@@ -96,6 +109,13 @@ def to_info(
         "forked_version": session.forked_version,
     }
     if later:
-        return LaterInfo(states.later(handle, version.state), **known)
-    state = states.show(handle, version.state) if include_state else {}
-    return SessionInfo(state=state, **known)
+        known["load"] = states.later(handle, version.state)
+        return _filled(LaterInfo, known)
+    known["state"] = states.show(handle, version.state) if include_state else {}
+    return _filled(SessionInfo, known)
+
+
+def check_infos(handle: Handle, found: Iterable[SessionRows], *, include_state: bool) -> None:
+    """Raises `TooLarge` for sessions that hold more together than one answer may."""
+    sizes = [len(session.metadata) + version.bytes * include_state for session, version in found]
+    check_items(handle.context.limits, sizes)

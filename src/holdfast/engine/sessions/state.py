@@ -141,7 +141,10 @@ class CachedState(msgspec.Struct, frozen=True):
 
     def to_state(self) -> dict[str, Any]:
         """Returns the state, for somebody who may change it."""
-        return {**self.plain, **{key: _decode(self.parts[key]) for key in self.deep}}
+        state = self.plain.copy()
+        for key in self.deep:
+            state[key] = _decode(self.parts[key])
+        return state
 
     def to_texts(self) -> dict[str, Any]:
         """Returns the state with the text of each key, for somebody who sends it on."""
@@ -175,20 +178,24 @@ def store(stage: Stage, parts: Parts, *, max_bytes: int) -> StoredState:
 def merge(
     handle: Handle,
     stage: Stage,
-    source: StagedObjects,
+    look: Callable[[], StagedObjects],
     old: StoredState,
     changes: Parts,
     *,
     max_bytes: int,
 ) -> StoredState:
-    """Stages a state with some keys replaced or added."""
+    """Stages a state with some keys replaced or added.
+
+    `look` returns the objects that there are; of a state that is in memory nobody asks for them.
+    """
     if not changes:
         return old
     if tag_of(old.entry) in _SHORT:
-        return _merge_short(handle, stage, source, old.entry, changes, max_bytes=max_bytes)
+        return _merge_short(handle, stage, look, old.entry, changes, max_bytes=max_bytes)
     entry = decode_state(old.entry)
     if isinstance(entry, Inline):
         raise Damaged("a session's state is of no known form")
+    source = look()
     before, size = recall(handle, source, old.entry), old.bytes
     for key, text in changes.items():
         known = before.parts.get(key)
@@ -216,13 +223,14 @@ def merge(
 def _merge_short(
     handle: Handle,
     stage: Stage,
-    source: StagedObjects,
+    look: Callable[[], StagedObjects],
     old: bytes,
     changes: Parts,
     *,
     max_bytes: int,
 ) -> StoredState:
-    after = recall(handle, source, old).with_changes(changes)
+    before = _known(handle, old) or recall(handle, look(), old)
+    after = before.with_changes(changes)
     text = joined(after.parts)
     if len(text) > min(SHORT_BYTES, max_bytes):
         return store(stage, after.parts, max_bytes=max_bytes)
@@ -259,11 +267,11 @@ def read(source: StateSource, entry: bytes) -> dict[str, Any]:
 
 def show(handle: Handle, entry: bytes, source: StateSource | None = None) -> dict[str, Any]:
     """Returns the state that an entry stands for: from memory, if it was used lately."""
-    if tag_of(entry) == INLINE_TAG:
-        found = decode_state(entry)
-        if isinstance(found, Inline):
+    known = _known(handle, entry)
+    if known is None:
+        if tag_of(entry) == INLINE_TAG and isinstance(found := decode_state(entry), Inline):
             return _decode(found.data)
-    known = _known(handle, entry) or recall(handle, source or handle.objects, entry)
+        known = recall(handle, source or handle.objects, entry)
     return _handed(handle, known)()
 
 

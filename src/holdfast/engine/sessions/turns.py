@@ -6,20 +6,22 @@ or a look at an older version shows.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import islice
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.core.limits import check_limit
+from holdfast.engine.core.limits import Limits, check_answer, check_limit
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions.writing import Draft
-from holdfast.errors import Damaged, InvalidValue, TurnNotFound
+from holdfast.errors import Damaged, InvalidValue, TooLarge, TurnNotFound
 from holdfast.ids import TenantId
 from holdfast.jsontext import to_json
 from holdfast.model.sessions import BranchRow, Message, SessionRow, Turn, TurnRow
 from holdfast.operations.sessions import ListTurns
+
+MAX_METADATA_BYTES: Final = 1 << 20
+"""Of a session, as JSON: lists show it of a hundred at once."""
 
 PAGE: Final = 100
 
@@ -95,7 +97,13 @@ def walk(
     """Yields the first `turns` turns of a branch, those between two numbers."""
     end = turns + 1 if before is None else min(before, turns + 1)
     runs = list(_runs(transaction, tenant_id, branch_id, end - 1))
-    for branch, first, last in runs if descending else reversed(runs):
+    yield from _walk(transaction, runs, after=after, descending=descending)
+
+
+def _walk(
+    transaction: Transaction, runs: Sequence["_Run"], *, after: int, descending: bool
+) -> Iterator[TurnRow]:
+    for branch, first, last, _ in runs if descending else reversed(runs):
         low, high = max(first - 1, after), last + 1
         while low + 1 < high:
             page = transaction.list_turns(
@@ -117,32 +125,66 @@ def _check_gaps(page: Sequence[TurnRow], *, low: int, high: int, descending: boo
 
 
 def page(
-    transaction: Transaction, tenant_id: TenantId, session: SessionRow, wanted: ListTurns
+    transaction: Transaction,
+    tenant_id: TenantId,
+    session: SessionRow,
+    wanted: ListTurns,
+    *,
+    limits: Limits,
 ) -> list[TurnRow]:
-    """Returns turns of the conversation as it stands, from behind one that was seen on."""
-    limit, starting_after, order = wanted.limit, wanted.starting_after, wanted.order
-    check_limit(limit)
-    after, before = 0, None
+    """Returns turns of the conversation as it stands, from behind one that was seen on.
+
+    Raises `TooLarge` for several that hold too much together, before any of it is read.
+    """
+    limit, starting_after, is_down = wanted.limit, wanted.starting_after, wanted.order == "desc"
+    most = check_limit(limit)
+    after, end = 0, session.turns + 1
     if starting_after is not None:
-        cursor = find_visible(transaction, tenant_id, session, starting_after)
+        cursor = _find_seen(transaction, tenant_id, session, starting_after)
         if cursor is None:
             raise TurnNotFound(starting_after)
-        after, before = (cursor.number, None) if order == "asc" else (0, cursor.number)
-    found = walk(
-        transaction,
-        tenant_id,
-        session.branch,
-        session.turns,
-        descending=order == "desc",
-        after=after,
-        before=before,
-    )
-    return list(islice(found, limit))
+        # One that was taken back may stand behind all that there are.
+        after, end = (0, min(cursor.number, end)) if is_down else (cursor.number, end)
+    # No number is left out: so many are as many turns.
+    last = end - 1 if is_down else min(end - 1, after + most)
+    after = max(after, last - most)
+    runs = list(_runs(transaction, tenant_id, session.branch, last))
+    if last - after > 1:
+        _check_weight(transaction, runs, after=after, limits=limits)
+    return list(_walk(transaction, runs, after=after, descending=is_down))
+
+
+def _check_weight(
+    transaction: Transaction, runs: Sequence["_Run"], *, after: int, limits: Limits
+) -> None:
+    """Raises `TooLarge` for turns above a number that hold more than one answer may."""
+    most = limits.answer_bytes
+    # Mostly whole branches hold less: then nobody need ask about turns.
+    if most is not None and sum(run.bytes for run in runs if run.last > after) > most:
+        spans = ((run.branch, max(run.first - 1, after), run.last + 1) for run in runs)
+        check_answer(
+            limits,
+            (
+                transaction.bytes_of_turns(branch, after=low, before=high)
+                for branch, low, high in spans
+                if low + 1 < high
+            ),
+        )
+
+
+class _Run(NamedTuple):
+    """Turns of one branch, by their numbers."""
+
+    branch: str
+    first: int
+    last: int
+    bytes: int
+    """Of all turns of the branch."""
 
 
 def _runs(
     transaction: Transaction, tenant_id: TenantId, branch_id: str, turns: int
-) -> Iterator[tuple[str, int, int]]:
+) -> Iterator[_Run]:
     """Yields a branch and those before it, with the numbers of the turns that count there."""
     name: str | None = branch_id
     while name is not None and turns > 0:
@@ -150,7 +192,7 @@ def _runs(
         if branch is None:
             raise Damaged("a conversation is missing some of its turns")
         if turns > branch.parent_turns:
-            yield branch.id, branch.parent_turns + 1, turns
+            yield _Run(branch.id, branch.parent_turns + 1, turns, branch.bytes)
         name, turns = branch.parent, min(turns, branch.parent_turns)
 
 
@@ -180,6 +222,14 @@ def to_object(kind: str, given: object) -> msgspec.Raw:
         message = f"{kind} is an object with keys, not {type(given).__name__!r}"
         raise InvalidValue(message)
     return msgspec.Raw(to_json(cast("object", given), place=kind))
+
+
+def metadata_text(data: bytes) -> str:
+    """Returns the metadata of a session as a row holds it; raises `TooLarge`."""
+    if len(data) > MAX_METADATA_BYTES:
+        message = f"metadata may have {MAX_METADATA_BYTES} bytes; there are {len(data)}"
+        raise TooLarge(message)
+    return data.decode()
 
 
 def to_turn(
@@ -239,10 +289,40 @@ def find_visible(
         _check_absent(transaction, tenant_id, session, turn_id)
     if row is None or row.number > session.turns:
         return None
-    for branch, first, last in _runs(transaction, tenant_id, session.branch, session.turns):
+    for branch, first, last, _ in _runs(transaction, tenant_id, session.branch, session.turns):
         if branch == row.branch and first <= row.number <= last:
             return row
     return None
+
+
+def _find_seen(
+    transaction: Transaction, tenant_id: TenantId, session: SessionRow, turn_id: str
+) -> TurnRow | None:
+    """Returns a turn by its id, if the conversation holds it or has held it.
+
+    One that was taken back is on a branch that the conversation goes on from, or the journal says
+    that it was added to this session.
+    """
+    found = find_visible(transaction, tenant_id, session, turn_id)
+    row = found or transaction.find_turn(turn_id)
+    if found is not None or row is None:
+        return found
+    runs = _runs(transaction, tenant_id, session.branch, session.turns)
+    is_of_session = (
+        row.branch == session.branch
+        or any(row.branch == run.branch for run in runs)
+        or _was_added(transaction, tenant_id, session, row)
+    )
+    return row if is_of_session else None
+
+
+def _was_added(
+    transaction: Transaction, tenant_id: TenantId, session: SessionRow, turn: TurnRow
+) -> bool:
+    """Says whether a turn was a session's own at first, as far as the journal still knows."""
+    told = transaction.page_traces(tenant_id, after=turn.journal - 1, most=1, stream=turn.stream)
+    of_session = session.namespace_id, session.id, turn.journal
+    return any((row.namespace_id, row.session_id, row.number) == of_session for row in told)
 
 
 def _check_absent(

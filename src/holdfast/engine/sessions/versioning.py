@@ -9,7 +9,7 @@ from msgspec import Raw
 from holdfast.catalog.rows import Row
 from holdfast.catalog.sessions import to_traced
 from holdfast.catalog.transaction import Transaction
-from holdfast.engine.core.limits import check_answer
+from holdfast.engine.core.limits import check_items
 from holdfast.engine.journal.chain import details_of, is_whole
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.sessions import state as states
@@ -122,7 +122,7 @@ def add_turn(
     def compute(draft: Draft, session: SessionRow, version: VersionRow) -> SessionRows:
         current: states.Parts = {}
         if before is not None or after is not None:
-            current = states.recall_parts(handle, draft.source, version.state)
+            current = states.recall_parts(handle, draft.source(), version.state)
         given_before = _if_other(handle, before, than=current)
         given_after = _if_other(handle, after, than=current)
         is_new = given_after is not None and _if_other(handle, after, than=before) is not None
@@ -197,7 +197,7 @@ def history(
         message = f"the history of session {session.id} is not whole"
         raise Damaged(message)
     if include_state:
-        check_answer(handle.context.limits, (row.bytes for row, _, _ in found))
+        check_items(handle.context.limits, [row.bytes for row, _, _ in found])
     return [
         Version(
             number=row.number,

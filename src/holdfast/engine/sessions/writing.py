@@ -92,9 +92,8 @@ class Draft(msgspec.Struct, kw_only=True):
         self.sequence = self.head.sequence
         self.end = chain.end_of(self.head)
 
-    @property
     def source(self) -> StagedObjects:
-        """The objects that there are, those that this write has staged among them."""
+        """Returns the objects that there are, those that this write has staged among them."""
         return self.stage.source(self.handle.objects_in(self.transaction))
 
     @property
@@ -315,8 +314,11 @@ class Draft(msgspec.Struct, kw_only=True):
 
     def _said_bytes(self) -> int:
         """Returns what is said at length in the traces, and counts there."""
-        texts = (text for trace, _ in self.traces for text in trace.details.values())
-        size = sum(len(text.encode()) for text in texts if isinstance(text, str))
+        size = 0
+        for trace, _ in self.traces:
+            for text in trace.details.values():
+                if isinstance(text, str):
+                    size += len(text.encode())
         return size if size > LONG_BYTES else 0
 
     def _check_room(self, size: int, *, counts: bool) -> None:

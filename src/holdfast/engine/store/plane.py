@@ -15,7 +15,7 @@ from holdfast.engine.files.opening import opened_at, opened_head
 from holdfast.engine.pending.writing import Rows, change_rows
 from holdfast.engine.planes.handle import Handle, looking_at
 from holdfast.engine.planes.view import View
-from holdfast.engine.store.reader import StoreReader, size_of
+from holdfast.engine.store.reader import StoreReader, as_listed, size_of
 from holdfast.engine.store.writing import (
     Draft,
     append,
@@ -165,10 +165,16 @@ class Store(StoreReader):
     @does(BatchValues)
     def batch(self, wanted: BatchValues) -> BatchDone:
         draft = drafted(self._handle, wanted, values=wanted.set or (), packed=wanted.put or ())
+        read = [to_store_key(namespace, key) for namespace, key in wanted.get or ()]
+        is_known = bool(read) and draft.tag(read)
         write(self._handle, draft)
         done = BatchDone(set=draft.added, deleted=draft.gone, values=[])
-        if not wanted.get:
+        if not read:
             return done
+        if is_known:
+            objects, put, tags = self._handle.objects, draft.put, draft.tags
+            known = [(key, as_listed(objects, key, put[key], is_raw=wanted.raw)) for key in read]
+            return replace(done, values=[replace(each, tag=tags[key]) for key, each in known])
         return replace(done, values=StoreReader.batch(self, get=wanted.get, raw=wanted.raw).values)
 
     @does(AppendValues)

@@ -209,8 +209,8 @@ class StoreReader(Part):
             ]
 
     def _tagged(self, objects: Objects, key: bytes, data: bytes, packed: bytes) -> StoreValue:
-        found = _listed(objects, key, packed, is_raw=self._is_raw)
-        return replace(found, tag=content.tag_of(entry_of(data)))
+        found = as_listed(objects, key, packed, is_raw=self._is_raw)
+        return replace(found, tag=content.tag_of(entry_of(data), content.VALUES))
 
 
 class _Still:
@@ -258,11 +258,12 @@ def items_page(
             size += decode_entry(data).size
             rows.append((key, data))
         found, objects = iter_packed(view.objects, rows), view.objects
-        listed = [_listed(objects, key, packed, is_raw=is_raw) for key, packed in found]
+        listed = [as_listed(objects, key, packed, is_raw=is_raw) for key, packed in found]
     return StoreItems(items=listed, has_more=has_more)
 
 
-def _listed(objects: Objects, key: bytes, packed: bytes, *, is_raw: bool) -> StoreValue:
+def as_listed(objects: Objects, key: bytes, packed: bytes, *, is_raw: bool) -> StoreValue:
+    """Returns a value as a list has it, of the msgpack under a key."""
     namespace, name = from_store_key(key)
     if is_raw:
         return StoreValue(namespace=namespace, key=name, value=None, data=packed)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from holdfast.engine.core.decoding import check_packed
-from holdfast.engine.core.limits import MOST
 from holdfast.engine.objects import content
 from holdfast.engine.objects.stage import Stage
 from holdfast.engine.pending.alone import put_alone
+from holdfast.engine.pending.inrow import has_room, most_in_row, most_in_rows
 from holdfast.engine.pending.writing import Rows, change, change_rows
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.planes.storevalues import called, entry_of, value_of
@@ -26,10 +26,6 @@ from holdfast.operations.store import BatchValues, Writing
 from holdfast.store.codec import checked
 from holdfast.store.core import encode
 from holdfast.storekeys import encode_text, namespace_start, range_of, to_store_key
-
-IN_ROWS_BYTES: Final = 16 << 20
-"""What may lie in rows: where so many keys are pending that values of one size would have as many
-bytes together, further ones are cut at once. Whoever takes a snapshot has all of it in memory."""
 
 DIGITS: Final = 16
 """Of the numbers that values are appended under: 10^16 is more than any list holds."""
@@ -45,6 +41,8 @@ class Draft:
     expected: Mapping[bytes, str] = field(default_factory=dict[bytes, str])
     keep: bool = False
     """Whether a value that is there stays as it is."""
+    tags: Mapping[bytes, str] = field(default_factory=dict[bytes, str])
+    """Of what is put, where somebody asks for them."""
     added: int = 0
     gone: int = 0
     """Once it is written: how many were put and stay, and how many were deleted."""
@@ -54,10 +52,26 @@ class Draft:
         """Whether it does not matter what is there."""
         return not (self.delete or self.expected or self.keep)
 
+    def tag(self, asked: Sequence[bytes]) -> bool:
+        """Notes the tags of values that are put and asked for; says whether all of them are.
+
+        They are what is there then: nobody has to look.
+        """
+        if self.keep or not all(
+            key in self.put
+            and len(self.put[key]) <= content.PENDING_BYTES
+            and key not in self.delete
+            for key in asked
+        ):
+            return False
+        self.tags = {key: content.tag_of(Inline(self.put[key]), content.VALUES) for key in asked}
+        return True
+
     def rows(self, view: View, entries: Mapping[bytes, bytes]) -> Rows:
         """Returns what is to be written over what is there; raises `NotAsExpected`."""
         if self.is_plain:
             self.added = len(entries)
+            view.tags |= self.tags
             return entries
         asked = {*self.delete, *self.expected, *(entries if self.keep else ())}
         found = view.get_many(list(asked))
@@ -71,13 +85,15 @@ class Draft:
             rows.pop(key, None)
             if key in found:
                 rows[key] = None
+        view.tags = {key: tag for key, tag in self.expected.items() if key not in rows}
+        view.tags |= self.tags
         return rows
 
 
 def check_expected(expected: Mapping[bytes, str], found: Mapping[bytes, bytes]) -> None:
     """Raises `NotAsExpected` for the first key under which is something else."""
     for key, tag in expected.items():
-        actual = content.tag_of(entry_of(found[key])) if key in found else ABSENT
+        actual = content.tag_of(entry_of(found[key]), content.VALUES) if key in found else ABSENT
         if actual != tag:
             raise NotAsExpected(called(key), expected=tag, actual=actual)
 
@@ -149,13 +165,10 @@ def _put_alone(handle: Handle, draft: Draft) -> bool:
         size=size,
         keep=draft.keep,
         most=most_in_rows(size),
-        check=check if draft.expected else None,
+        expected=draft.expected,
+        check=check,
+        tags=draft.tags,
     )
-
-
-def most_in_rows(size: int) -> int:
-    """Returns with how many pending keys a value of so many bytes is still kept in its row."""
-    return MOST if size <= content.INLINE_BYTES else IN_ROWS_BYTES // size
 
 
 def append(handle: Handle, namespace: str, prefix: str, values: Iterable[Any]) -> list[str]:
@@ -250,11 +263,7 @@ def _put(
             creates=creates,
         )
         return
-    # What tasks change is noted as maps have it: what a task finds later is the same then, unless
-    # others have changed it.
-    most = content.PENDING_BYTES
-    if handle.door.within() or sum(n for n in sizes if n <= most) > limits.inline_bytes:
-        most = content.INLINE_BYTES
+    most = most_in_row(handle, sizes)
 
     def prepare(stage: Stage) -> Callable[[View], Rows]:
         staged = [
@@ -266,9 +275,7 @@ def _put(
             entries = [
                 entry
                 or encode_entry(
-                    Inline(data)
-                    if view.unfolded < most_in_rows(len(data))
-                    else content.as_value(stage, data)
+                    Inline(data) if has_room(view, len(data)) else content.as_value(stage, data)
                 )
                 for entry, data in zip(staged, packed, strict=True)
             ]

@@ -20,8 +20,7 @@ from holdfast.engine.tenancy.keys import Keys, hash_of, scope_of
 from holdfast.errors import Busy, Damaged, InvalidValue, LoginNotFound
 from holdfast.model.basics import Tenant
 from holdfast.model.keys import WAITS, Login, Scope, WaitingLogin
-from holdfast.operations.keys import CreateKey
-from holdfast.operations.logins import ApproveLogin, DenyLogin, FindLogin
+from holdfast.operations.keys import ApproveLogin, CreateKey, DenyLogin, FindLogin
 from holdfast.operations.operation import does
 
 MOST_WAITING: Final = 1000

@@ -66,7 +66,7 @@ def count_changes(changes: Changes | None) -> str | None:
 
 
 def _text(source: NodeSource, parts: Iterable[Edited]) -> str | None:
-    every = dict[tuple[Plane, str], int]()
+    every: dict[tuple[Plane, str], int] = {}
     try:
         for plane, maps, edits in parts:
             # Of a first snapshot all is new, which is seen in half the time it takes to ask.

@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from holdfast.engine.core.decoding import indented_bytes
 from holdfast.engine.core.limits import check_limit
 from holdfast.engine.core.linediff import Unify, unify
 from holdfast.engine.core.paths import to_text
@@ -37,7 +38,6 @@ from holdfast.entries import (
 from holdfast.errors import TooLarge
 from holdfast.ids import ObjectId
 from holdfast.instants import from_us
-from holdfast.jsonweight import indented_bytes
 from holdfast.model.basics import Plane, Root
 from holdfast.model.changes import Change, Changes, counted, tally
 from holdfast.model.files import USUAL_DIRECTORY_MODE

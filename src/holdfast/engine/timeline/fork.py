@@ -6,13 +6,15 @@ came from so that it can be merged back.
 
 from functools import partial
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.coverage import lacking_in
 from holdfast.engine.core.lineage import FORKED_TO
-from holdfast.engine.journal.actions import place_of, trace_of
+from holdfast.engine.journal.actions import place_of, trace_of, trace_of_namespace
 from holdfast.engine.journal.chain import append
+from holdfast.engine.journal.forgetting import SETTING
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle, as_it_is
 from holdfast.engine.planes.writers import came_here
@@ -21,6 +23,7 @@ from holdfast.engine.timeline.head import Mark, Move, advance, safety, to_snapsh
 from holdfast.engine.timeline.room import check_rows
 from holdfast.errors import NamespaceExists
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, SnapshotInfo
+from holdfast.model.upkeep import Policy
 from holdfast.operations.snapshots import Note
 
 
@@ -96,6 +99,11 @@ def _create(new: Handle, mark: Mark, transaction: Transaction, origin: Head) -> 
     check_rows(transaction, new, rows=0, text_bytes=text_bytes)
     transaction.count_in(added.namespace_id, row_bytes=text_bytes)
     append(transaction, new.context, added, trace_of([snapshot]), told=place_of(snapshot))
+    if origin.retention is not None:
+        # The trace of who set it is the origin's, and goes with that.
+        terms = msgspec.structs.asdict(msgspec.json.decode(origin.retention, type=Policy))
+        told = trace_of_namespace(SETTING, new.name, forked_from=origin.name, **terms)
+        append(transaction, new.context, added, told)
     root = new.objects_in(transaction).get_root(mark.root)
     if root.plane(Plane.SESSIONS) != EMPTY_MAP:
         transaction.add_lagging(added.namespace_id)

@@ -40,6 +40,7 @@ from holdfast.engine.planes.writers import all_folded
 from holdfast.engine.timeline.additions import Look, detail_of, let_go, look_back, takes_part
 from holdfast.engine.timeline.counting import count_changes, count_folded
 from holdfast.engine.timeline.expecting import ANYTHING, Expected
+from holdfast.engine.timeline.leaving import note_left
 from holdfast.engine.timeline.room import are_bounded, check_marks
 from holdfast.engine.timeline.rows import follow
 from holdfast.errors import (
@@ -137,7 +138,7 @@ def safety(
 ) -> Mark | None:
     """Returns the snapshot that keeps what is there before an operation replaces it.
 
-    None if nothing is pending and a snapshot that is not about to go holds it already.
+    None if a snapshot that is not about to go holds it already: what is pending changes nothing.
     """
     if not folded.is_dirty and _is_held(handle, transaction, folded):
         return None
@@ -221,7 +222,7 @@ class _Moving(Generic[T]):
                 return [], move.result
             stage.seal()
             move = _follow(handle, folded.source.unbound(), folded, move)
-            done = list[SnapshotInfo]()
+            done: list[SnapshotInfo] = []
             with self._certain(done), handle.context.work() as transaction:
                 self._ask_ahead(transaction, folded, move)
                 now, head = self._lock(transaction), folded.head
@@ -236,6 +237,8 @@ class _Moving(Generic[T]):
                     now = replace(now, writer=all_folded(now))
                 folded = replace(folded, head=replace(now, sequence=head.sequence))
                 done += self._commit(transaction, folded, move, look)
+            if done and now.sequence == head.sequence and move.also is None:
+                note_left(handle, folded, done[-1], position=move.position, redo=move.redo)
         except (ObjectMissing, PackMissing) as exc:
             # The collector was faster: what we saw a moment ago has moved, or is gone. Real
             # damage is still there when the plan is made under the lock, and raised then.
@@ -247,13 +250,12 @@ class _Moving(Generic[T]):
         handle = self.handle
         with handle.context.catalog.read() as transaction:
             look = look_back(transaction, handle, self._head(transaction), roots=None)
-        done = list[SnapshotInfo]()
+        done: list[SnapshotInfo] = []
         with self._certain(done), handle.context.work() as transaction:
             folded, move = self._planned(transaction, self._lock(transaction), stage)
             stage.seal(transaction)
             move = _follow(handle, folded.source, folded, move, transaction)
-            head = replace(folded.head, writer=all_folded(folded.head))
-            folded = replace(folded, head=head)
+            folded = replace(folded, head=replace(folded.head, writer=all_folded(folded.head)))
             done += self._commit(transaction, folded, move, look)
         return done, move.result
 
@@ -271,15 +273,13 @@ class _Moving(Generic[T]):
             is_there: bool | None = None
             with suppress(HoldfastError), self.handle.context.catalog.write() as transaction:
                 head = self._lock(transaction)
-                found = transaction.find_snapshot(head.namespace_id, done[-1].id)
-                is_there = found is not None
+                is_there = transaction.find_snapshot(head.namespace_id, done[-1].id) is not None
                 if not is_there:
                     raise  # So that what had to be made for the lock is not there, either.
             if is_there is None:
                 raise
             if not is_there:
-                message = f"nothing was changed: {unknown}"
-                raise Unavailable(message) from unknown
+                raise Unavailable(f"nothing was changed: {unknown}") from unknown
 
     def _head(self, transaction: Transaction) -> Head:
         handle = self.handle
@@ -322,7 +322,8 @@ class _Moving(Generic[T]):
             if transaction.find_snapshot(head.namespace_id, snapshot_id) is None:
                 raise SnapshotNotFound(snapshot_id)
         joined = folded.stage.record(transaction)
-        done, left, text_bytes = list[SnapshotInfo](), list[SnapshotId](), 0
+        done: list[SnapshotInfo] = []
+        left, text_bytes = list[SnapshotId](), 0
         added = [
             takes_part(handle.context, folded.authors, is_asked=mark.is_asked)
             for mark in move.marks
@@ -334,9 +335,8 @@ class _Moving(Generic[T]):
             number = head.generation + len(done) + 1
             # What was pending is in the first.
             detail = detail_of(0 if done else folded.authors, left) if is_added else {}
-            snapshot = to_snapshot(handle, head.namespace_id, mark, number=number, detail=detail)
-            text_bytes += transaction.add_snapshot(snapshot)
-            done.append(snapshot)
+            done.append(to_snapshot(handle, head.namespace_id, mark, number=number, detail=detail))
+            text_bytes += transaction.add_snapshot(done[-1])
         check_marks(transaction, handle, move.marks, joined, text_bytes=text_bytes)
         if done:
             _move_head(transaction, folded, move, done[-1], text_bytes)
@@ -417,7 +417,7 @@ def _move_head(
         more=Size(last.size.entries - was.entries, last.size.bytes - was.bytes),
         row_bytes=row_bytes,
     )
-    if folded.is_dirty:
+    if folded.has_rows:
         transaction.drop_pending(head.namespace_id, upto=head.sequence)
 
 

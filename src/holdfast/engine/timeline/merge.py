@@ -57,9 +57,7 @@ class MergedRoot(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, root=root, detail=detail)
 
 
-def merge_from(
-    handle: Handle, other: Handle, *, prefer: Prefer | None = None, note: Note | None = None
-) -> MergeResult:
+def merge_from(handle: Handle, other: Handle, *, prefer: Prefer | None = None) -> MergeResult:
     """Merges another namespace into this one; one of the two must be a fork of the other."""
 
     def plan(transaction: Transaction, folded: Folded) -> Move[Changes]:
@@ -82,7 +80,7 @@ def merge_from(
             root=merged.root,
             size=merged.size,
             reason=f"before merging {other.name}",
-            note=note or Note(reason=f"merged {other.name}"),
+            note=Note(reason=f"merged {other.name}"),
             detail={
                 "merged": other.name,
                 "merged_id": theirs.head.namespace_id,

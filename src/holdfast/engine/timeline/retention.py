@@ -29,7 +29,7 @@ from holdfast.engine.journal.anchors import anchor_last
 from holdfast.engine.journal.chain import append, details_of, is_whole
 from holdfast.engine.journal.events import purge_events
 from holdfast.engine.journal.forgetting import ACTION as FORGOTTEN
-from holdfast.engine.journal.forgetting import LATE, Chain, forget_traces
+from holdfast.engine.journal.forgetting import LATE, SETTING, Chain, forget_traces
 from holdfast.engine.memory.plane import purge_memories
 from holdfast.engine.planes.handle import Handle, is_expired
 from holdfast.engine.sessions.entities import purge_entities
@@ -55,9 +55,7 @@ def set_policy(handle: Handle, policy: Policy) -> None:
     with handle.context.work() as transaction:
         head = handle.lock_or_create(transaction)
         transaction.set_retention(head.namespace_id, text)
-        told = trace_of_namespace(
-            "namespace.retention_set", head.name, **msgspec.structs.asdict(policy)
-        )
+        told = trace_of_namespace(SETTING, head.name, **msgspec.structs.asdict(policy))
         append(transaction, handle.context, head, told)
 
 

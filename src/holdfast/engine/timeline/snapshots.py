@@ -83,7 +83,7 @@ def take(
         )
 
     done, _ = advance(handle, plan, expected=expected, creates=creates)
-    handle.context.lately.note_moved(handle.tenant_id, handle.name)
+    handle.context.lately.note_moved(handle.tenant_id, handle.name, generation=done[0].number)
     return done[0]
 
 

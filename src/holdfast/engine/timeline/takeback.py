@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby, takewhile
 from operator import attrgetter
+from typing import Final
 
 import msgspec
 
@@ -50,17 +51,21 @@ from holdfast.errors import (
     TaskEnded,
     TaskNotFound,
     TaskRunning,
+    shorten,
 )
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
 from holdfast.model.changes import Changes, Restored
 from holdfast.model.prompts import prompt_of
-from holdfast.model.tasks import TaskChange, TaskRun, TaskStatus
+from holdfast.model.tasks import UNKNOWN, TaskChange, TaskRun, TaskStatus
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.snapshots import Note
 from holdfast.operations.timeline import Undo
 from holdfast.packs import ObjectKind
 from holdfast.tree import apply, get_many
+
+_NAMED: Final = 5
+"""What an error names of what stays."""
 
 Left = tuple[str, bytes]
 """The plane and the key of what stays as others made it."""
@@ -130,7 +135,7 @@ def take_back(
         aim = aim_of(handle, transaction, folded, task, keep_mine=keep_mine, is_look=dry_run)
         seen = outcome_of(handle, transaction, folded, aim, then=task.started_at, limit=limit)
         if seen.root == folded.root_id and not at_end:
-            raise NothingToUndo(f"nothing that task {task.id} changed is there any more")
+            raise nothing_to_take_back(f"task {task.id} changed", aim)
         leave(seen.lacking.uncaptured)
         marks = _marks(handle, transaction, folded, task, seen, note=note, at_end=at_end)
         last = marks[-1].id
@@ -138,7 +143,7 @@ def take_back(
         def check(writing: Transaction, head: Head) -> None:
             # Under the lock: what was there before is kept from the collector for as long as it
             # is known that the task changed it.
-            if not aim.by_snapshots and not writing.has_task_changes(head.namespace_id, task.id):
+            if aim.earlier is None and not writing.has_task_changes(head.namespace_id, task.id):
                 check_kept(handle, writing, task)
             if also is not None:
                 also(last, writing, head)
@@ -211,9 +216,13 @@ def aim_of(
     else:
         aim = _between(handle, transaction, folded, task, is_look=is_look)
     if aim.left and not keep_mine:
-        names = [f"{plane}:{legible(entry_name(Plane(plane), key))}" for plane, key in aim.left]
-        raise OthersChanged(task.id, before=task.before, names=names)
+        raise OthersChanged(task.id, before=task.before, names=names_of(aim.left))
     return aim
+
+
+def names_of(left: Sequence[Left]) -> list[str]:
+    """Returns what stays as others made it, as it is shown."""
+    return [f"{plane}:{legible(entry_name(Plane(plane), key))}" for plane, key in left]
 
 
 def check_kept(handle: Handle, transaction: Transaction, task: TaskRun) -> None:
@@ -308,6 +317,9 @@ def _sorted_out(
     """Yields what a task changed and has to say something of; whether it can be taken back."""
     found = get_many(folded.source, at, [change.key for change in changes])
     for change in changes:
+        if change.key == UNKNOWN:
+            yield change, False
+            continue
         noted, now = (change.old_entry, change.new_entry), found.get(change.key)
         old, new = (settled(folded.source, change.plane, entry) for entry in noted)
         new = next((e for e in nested.get((change.plane, change.key), ()) if e == now), new)
@@ -378,7 +390,7 @@ def _between(
     own = own_steps(transaction, folded.source, task, before=before, after=after)
     if own is not None:
         aim, needs = _without_changes(transaction, folded, task, own), [before.id, after.id]
-        return replace(aim, by_snapshots=True, needs=needs, earlier=before)
+        return replace(aim, needs=needs, earlier=before)
     left, limits = list[Left](), handle.context.limits
     try:
         merged = merge_roots(
@@ -393,6 +405,16 @@ def _between(
     return Aim(root, merged.size, left, by_snapshots=True, needs=needs, earlier=before)
 
 
+def nothing_to_take_back(what: str, aim: Aim) -> NothingToUndo:
+    """Returns what to raise where nothing goes back; it names what stays."""
+    if not aim.left:
+        return NothingToUndo(f"nothing that {what} is there any more")
+    names = [shorten(name) for name in names_of(aim.left[:_NAMED])]
+    more = len(aim.left) - len(names)
+    shown = ", ".join(names) + (f" and {more} more" if more else "")
+    return NothingToUndo(f"nothing that {what} can be taken back: {shown} changed since")
+
+
 def answer_of(
     shown: Outcome,
     snapshot: SnapshotInfo | None,
@@ -402,7 +424,6 @@ def answer_of(
     verified: bool = False,
 ) -> Restored:
     """Returns what was done, or would be, as whoever asked for it is told."""
-    left = [f"{plane}:{legible(entry_name(Plane(plane), key))}" for plane, key in shown.aim.left]
     return Restored(
         target=before,
         snapshot=snapshot,
@@ -415,6 +436,6 @@ def answer_of(
         is_partial=shown.lacking.is_partial,
         in_motion=shown.lacking.in_motion,
         dry_run=snapshot is None,
-        left=left[:SHOWN],
+        left=names_of(shown.aim.left)[:SHOWN],
         by_snapshots=shown.aim.by_snapshots,
     )

@@ -20,10 +20,10 @@ from holdfast.engine.timeline.takeback import (
     aim_of,
     answer_of,
     check_kept,
+    nothing_to_take_back,
     outcome_of,
 )
 from holdfast.engine.timeline.undo import Leave, leave_nothing
-from holdfast.errors import NothingToUndo
 from holdfast.model.basics import Head, Kind, SnapshotInfo
 from holdfast.model.changes import Restored
 from holdfast.model.tasks import TaskRun
@@ -48,7 +48,8 @@ def take_back_since(
     """Takes back what all tasks changed that began at a snapshot or later; all else stays.
 
     What others changed after a task did stays as they made it, and is named; what was there at the
-    snapshot is on the timeline. Raises `TaskRunning` for a task whose own cannot be told yet.
+    snapshot is on the timeline. Raises `NothingToUndo` if nothing goes back, and `TaskRunning` for
+    a task whose own cannot be told yet.
     """
 
     def plan(transaction: Transaction, folded: Folded) -> Move[Outcome]:
@@ -62,8 +63,8 @@ def take_back_since(
             aims.append(aim)
         aim = _joined(aims, at)
         seen = outcome_of(handle, transaction, folded, aim, then=now.created_at, limit=limit)
-        if seen.root == folded.root_id and not seen.aim.left:
-            raise NothingToUndo(f"nothing that a task changed since {now.id} is there any more")
+        if seen.root == folded.root_id:
+            raise nothing_to_take_back(f"a task changed since {now.id}", aim)
         leave(seen.lacking.uncaptured)
         marks = replacing(
             handle,

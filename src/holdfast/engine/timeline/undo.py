@@ -15,6 +15,7 @@ from holdfast.engine.core.coverage import Lacking, lacking_in
 from holdfast.engine.core.lineage import Stored, before
 from holdfast.engine.pending.fold import Folded, lacking_at
 from holdfast.engine.planes.handle import Handle
+from holdfast.engine.sessions.lapsing import is_lapse_alone
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
 from holdfast.engine.timeline.expecting import ANYTHING, Expected
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing
@@ -32,7 +33,6 @@ from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Kind, Plane, SnapshotInfo
 from holdfast.model.changes import Changes, Restored
 from holdfast.operations.choices import SHOWN
-from holdfast.operations.snapshots import Note
 
 Towards = Callable[[SnapshotInfo], None]
 """Is told which snapshot the head is about to show."""
@@ -53,7 +53,6 @@ def nowhere(_target: SnapshotInfo, /) -> None:
 def undo(
     handle: Handle,
     *,
-    note: Note | None = None,
     origin: SnapshotId | None = None,
     dry_run: bool = False,
     limit: int | None = SHOWN,
@@ -62,20 +61,20 @@ def undo(
 ) -> Restored:
     """Goes back to the state before the last change; what was pending is kept first.
 
+    What was written and taken back by hand is no change, and a session whose time is over is none.
     With `origin`, to the state before that snapshot: what came after it was no change of the
     user's. A `dry_run` says what that would change.
     """
 
     def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
-        head, target = folded.head, _target(transaction, folded, origin=origin)
+        head, is_changed = folded.head, _is_changed(handle, transaction, folded)
+        target = _target(transaction, folded, origin=origin, is_changed=is_changed)
         goal = goal_of(handle, transaction, folded, target)
         changes = _changes(handle, transaction, folded, goal.snapshot.root, most=limit)
         towards(target)
-        marks = _marks(
-            handle, transaction, folded, kind=Kind.UNDO, goal=goal, note=note, changes=changes
-        )
+        marks = _marks(handle, transaction, folded, kind=Kind.UNDO, goal=goal, changes=changes)
         # After an undo of what was pending, the way forward leads to its safety snapshot.
-        forward = (marks[0].id,) if folded.is_dirty else (*head.redo, head.position)
+        forward = (marks[0].id,) if is_changed else (*head.redo, head.position)
         return Move(
             marks=marks,
             position=target.id,
@@ -96,15 +95,33 @@ def undo(
 def find_target(handle: Handle) -> SnapshotInfo:
     """Returns where an undo would go now."""
     with folded_head(handle) as (transaction, folded):
-        return _target(transaction, folded)
+        is_changed = _is_changed(handle, transaction, folded)
+        return _target(transaction, folded, is_changed=is_changed)
+
+
+def _is_changed(handle: Handle, transaction: Transaction, folded: Folded) -> bool:
+    """Says whether there is something to undo in what is pending.
+
+    Sessions that ended since are nothing of that. Were they, an undo would bring them back, they
+    would end again, and the next undo would lead to the same place.
+    """
+    if not folded.is_dirty:
+        return False
+    source = folded.source
+    old, new = source.get_root(folded.head.root), folded.root
+    return not is_lapse_alone(transaction, handle, source, old=old, new=new)
 
 
 def _target(
-    transaction: Transaction, folded: Folded, *, origin: SnapshotId | None = None
+    transaction: Transaction,
+    folded: Folded,
+    *,
+    is_changed: bool,
+    origin: SnapshotId | None = None,
 ) -> SnapshotInfo:
     head = folded.head
     # Where nothing is pending, that it is written in a newer format is no change.
-    shows = folded.root_id if folded.is_dirty else head.root
+    shows = folded.root_id if is_changed else head.root
     stored = Stored(transaction, head.namespace_id)
     target = next(before(head, shows, stored, origin=origin), None)
     if target is None:
@@ -115,11 +132,15 @@ def _target(
 def redo(
     handle: Handle,
     *,
-    note: Note | None = None,
     limit: int | None = SHOWN,
     towards: Towards = nowhere,
 ) -> Restored:
-    """Takes the last undo back; what was pending is kept first."""
+    """Takes the last undo back; what was pending is kept first.
+
+    An undo right after it brings back what was there before it, whatever that was: the head stands
+    on what was undone only where that follows upon what was there. Else it stands on the snapshot
+    that is appended here, which does.
+    """
 
     def plan(transaction: Transaction, folded: Folded) -> Move[_Shown]:
         head = folded.head
@@ -131,12 +152,11 @@ def redo(
         goal = goal_of(handle, transaction, folded, target)
         changes = _changes(handle, transaction, folded, goal.snapshot.root, most=limit)
         towards(target)
-        marks = _marks(
-            handle, transaction, folded, kind=Kind.REDO, goal=goal, note=note, changes=changes
-        )
+        marks = _marks(handle, transaction, folded, kind=Kind.REDO, goal=goal, changes=changes)
+        follows = len(marks) == 1 and target.parent == head.position
         return Move(
             marks=marks,
-            position=target.id,
+            position=target.id if follows else marks[-1].id,
             redo=head.redo[:-1],
             result=_shown(folded, changes, target),
             needs=[target.id],
@@ -150,7 +170,6 @@ def revert(
     handle: Handle,
     operation: SnapshotInfo,
     *,
-    note: Note | None = None,
     limit: int | None = SHOWN,
     leave: Leave = leave_nothing,
     expected: Expected = ANYTHING,
@@ -186,7 +205,6 @@ def revert(
             size=merged.size,
             reason=f"before undoing {operation.id}",
             target=operation.id,
-            note=note,
             detail=merged.detail,
             lacking=lacking.joined(lacking_at(folded).only(lambda key: key not in back)),
             changes=changes,
@@ -227,7 +245,6 @@ def _marks(
     *,
     kind: Kind,
     goal: Goal,
-    note: Note | None,
     changes: Changes,
 ) -> list[Mark]:
     target = goal.snapshot
@@ -240,7 +257,6 @@ def _marks(
         size=target.size,
         reason=f"before {kind}",
         target=target.id,
-        note=note,
         detail=goal.detail,
         lacking=lacking_in(target),
         changes=changes,

@@ -30,6 +30,7 @@ from holdfast.engine.objects.reader import BlocksAway, Objects, bring_blocks
 from holdfast.engine.planes import missing
 from holdfast.engine.sessions.soundness import find_faults
 from holdfast.engine.timeline.diff import entry_name
+from holdfast.engine.upkeep.orphans import find_orphan_faults
 from holdfast.entries import (
     IN_ROW,
     Blob,
@@ -39,7 +40,7 @@ from holdfast.entries import (
     blobs_of,
     decode_entry,
 )
-from holdfast.errors import Damaged, HoldfastError, PackDamaged, RowDamaged, VaultTooNew
+from holdfast.errors import Damaged, HoldfastError, PackDamaged, VaultTooNew
 from holdfast.fetching import Away, anew, can_wait
 from holdfast.ids import ObjectId, PackId, TenantId
 from holdfast.model.basics import EMPTY_MAP, UNSTORED_ROOTS, Head, Placement, Plane
@@ -55,8 +56,8 @@ directory may be in memory."""
 FindFaults = Callable[[Context, Transaction, TenantId], Iterator[tuple[str, str]]]
 """Finds what of some rows is not as it has to be, and says why."""
 
-Keep = Callable[[PackRow, bytes], None]
-"""Is given a pack that was found sound, with its bytes."""
+Keep = Callable[[PackRow, bytes, bool], None]
+"""Is given a pack with its bytes, and whether it was found sound."""
 
 Proven = dict[PackId, set[Placement]]
 """Where the objects are that were just re-hashed and found sound, by pack."""
@@ -81,11 +82,11 @@ class Examination:
         context: Context,
         tenant_id: TenantId,
         *,
-        keep: Keep = lambda _pack, _data: None,
+        keep: Keep = lambda _pack, _data, _is_sound: None,
         keeps_apart: bool = False,
         progress: Progress = no_progress,
     ) -> None:
-        """Begins; sound packs go to `keep`, with no transaction open if it `keeps_apart`."""
+        """Begins; packs go to `keep`, with no transaction open if it `keeps_apart`."""
         # Past the caches: what they hold may be better than what is on disk.
         self._context = context.without_caches()
         self._tenant_id = tenant_id
@@ -161,8 +162,7 @@ class Examination:
         if data is not None:
             read.size = len(data)
             read.placements = check_bytes(pack, data, read.faults)
-            if not read.faults:
-                self._keep(pack, data)
+            self._keep(pack, data, not read.faults)
         if not pack.is_inline:
             # What the catalog holds is read at each moment anew.
             self._read[pack.name] = read
@@ -187,8 +187,12 @@ def examine(context: Context, tenant_id: TenantId, *, progress: Progress = no_pr
 
 
 def find_index_faults(context: Context) -> list[Fault]:
-    """Returns where the catalog's indexes and rows do not agree, whoever's they are."""
-    return [Fault("catalog", reason) for reason in context.catalog.find_index_faults()]
+    """Returns where the catalog's indexes and rows do not agree, whoever's they are.
+
+    And rows that do not agree with others, where those can be found.
+    """
+    faults = [Fault("catalog", reason) for reason in context.catalog.find_index_faults()]
+    return faults or find_orphan_faults(context)
 
 
 def read_pack(
@@ -317,11 +321,11 @@ class _Walk:
         self._away |= {(p.pack, p.placement.block_offset): p for p in away.places}
 
     def _tasks(self) -> None:
-        try:
-            for plane, key, entry in self._transaction.iter_task_entries(self._tenant_id):
-                self._entry(plane, key, entry, "what tasks changed")
-        except RowDamaged as exc:
-            self._faults.append(Fault("what tasks changed", str(exc)))
+        noted = self._transaction.sort_task_changes(self._tenant_id)
+        for plane, key, entry in noted.sound:
+            self._entry(plane, key, entry, "what tasks changed")
+        for reason in dict.fromkeys(map(str, noted.damaged)):
+            self._faults.append(Fault("what tasks changed", reason))
 
     def _rows(self, what: str, find: FindFaults) -> None:
         try:

@@ -7,7 +7,6 @@ once, however many snapshots share it.
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Final
 
 from holdfast.catalog.packs import PackRow, pages
@@ -20,7 +19,7 @@ from holdfast.engine.objects.reader import Objects
 from holdfast.engine.timeline.diff import entry_name
 from holdfast.engine.upkeep.examining import check_bytes, read_pack
 from holdfast.entries import IN_ROW, Blob, Overlay, Session, Submap, blobs_of, decode_entry
-from holdfast.errors import Damaged, RowDamaged, VaultTooNew
+from holdfast.errors import Damaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId
 from holdfast.model.basics import EMPTY_MAP, UNSTORED_ROOTS, Placement, Plane
 from holdfast.model.upkeep import Fault, Lost
@@ -111,10 +110,9 @@ class Inventory:
             for state in transaction.iter_version_states(self._tenant_id):
                 for lack in walk.state(state):
                     needed_by[lack]["history of sessions"] = None
-            with suppress(RowDamaged):  # `verify` names it.
-                for plane, key, entry in transaction.iter_task_entries(self._tenant_id):
-                    for lack in walk.entry(plane, key, entry):
-                        needed_by[lack]["what tasks changed"] = None
+            for plane, key, entry in transaction.sort_task_changes(self._tenant_id).sound:
+                for lack in walk.entry(plane, key, entry):
+                    needed_by[lack]["what tasks changed"] = None
         return [
             Lost(what, object_id, tuple(snapshots))
             for (what, object_id), snapshots in needed_by.items()

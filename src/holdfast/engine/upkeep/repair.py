@@ -40,6 +40,7 @@ from holdfast.engine.sessions.writing import entry_of
 from holdfast.engine.upkeep.examining import examine, find_index_faults, read_pack
 from holdfast.engine.upkeep.inventory import Inventory
 from holdfast.engine.upkeep.journal import mend_journal
+from holdfast.engine.upkeep.orphans import bring_orphans_home, drop_orphans
 from holdfast.engine.upkeep.packrows import mend_packs
 from holdfast.engine.upkeep.repacking import lock_name
 from holdfast.engine.upkeep.rows import mend_head, mend_rows
@@ -111,11 +112,18 @@ class _Repair:
                 if table not in _FOLLOW:
                     what = f"{table}: rows that said to be others: {count}"
                     self._given_up.append(Lost(what, None, ("the catalog",)))
+        self._mended += bring_orphans_home(self._context)
         self._mended += mend_packs(self._context, self._tenant_id)
         self._mended += mend_journal(self._context, self._tenant_id)
         mended, given_up = mend_rows(self._context, self._tenant_id)
         self._mended += mended
         self._given_up += given_up
+
+    def _drop_orphans(self) -> list[Lost]:
+        """Lets go of rows that refer to nothing, once all that can be put right is."""
+        if self._context.catalog.find_index_faults():
+            return []  # What they refer to may be there.
+        return drop_orphans(self._context)
 
     def run(self) -> Repaired:
         """Does all of it."""
@@ -132,6 +140,7 @@ class _Repair:
                 break
         lost += self._given_up
         lost += self._let_go()
+        lost += self._drop_orphans()
         replaced = [pack_id for pack_id in sorted(inventory.faulty) if self._replace(pack_id, lost)]
         left = inventory.faulty - {*replaced}
         lost += self._name_rest(lost, {inventory.packs[pack_id].name for pack_id in left})
@@ -343,10 +352,13 @@ def _is_rebuilt(transaction: Transaction, head: Head, damaged: PendingDamaged) -
     """Puts a session into the plane as its own rows have it, if there are any; says whether."""
     if damaged.plane != Plane.SESSIONS:
         return False
-    found = transaction.find_session(head.tenant_id, head.name, damaged.name)
-    if found is None:
-        return False
-    entry = encode_entry(entry_of(*found)) if found[0].is_present else None
+    try:
+        found = transaction.find_session(head.tenant_id, head.name, damaged.name)
+        if found is None:
+            return False
+        entry = encode_entry(entry_of(*found)) if found[0].is_present else None
+    except Damaged:
+        return False  # Its own rows are looked at when all is done that is pending.
     rows = [(damaged.key, entry)]
     transaction.put_pending(head.namespace_id, Plane.SESSIONS, rows, sequence=head.sequence)
     return True

@@ -57,7 +57,7 @@ def mend_rows(context: Context, tenant_id: TenantId) -> tuple[int, list[Lost]]:
                     for each in left:
                         lost += _give_up(transaction, context, each)
     with context.catalog.write() as transaction:
-        count += transaction.mend_event_end(tenant_id)
+        count += transaction.mend_event_end(tenant_id) + transaction.mend_stray_changes()
         count += transaction.mend_tenant_counts(tenant_id)
     return count, lost
 
@@ -73,6 +73,7 @@ def mend_head(transaction: Transaction, context: Context, head: Head) -> tuple[i
     lost += [f"{Plane.MEMORIES}: {name}" for name in _mend_memories(transaction, handle, head)]
     rebuilt, gone = rebuild(transaction, handle, head)
     transaction.mend_counts(head.namespace_id)
+    transaction.mend_row_bytes(head.tenant_id, head.namespace_id)
     lost += [f"{Plane.SESSIONS}: {name}" for name in gone]
     return count + rebuilt + _mend_size(transaction, context, head), lost
 

@@ -23,6 +23,9 @@ def verify(context: Context, tenant_id: TenantId, *, progress: Progress = no_pro
         found = examine(context, tenant_id, progress=progress)
         if found.faults:
             fence.catalog.check_current()  # A collection may have begun since, and moved things.
+    if found.faults:
+        # What was seen of packs a moment ago need not be so: whoever comes next looks anew.
+        context.looked.pop(tenant_id, None)
     found.faults.extend(find_index_faults(context))
     if loss := context.catalog.find_loss():
         found.faults.append(Fault("catalog", str(loss)))

@@ -1,17 +1,57 @@
-"""Parts of large values that were put or read lately, in memory: they never change.
+"""What is remembered of checkpoints: parts of large values, and how checkpoints were left.
+
+Parts of large values that were put or read lately never change.
 
 A part is named by the hash of its bytes, so that what is kept here is what is stored, but for its
 compression. It is kept for one thread alone: a checkpoint that names what another thread has finds
 nothing.
+
+How a checkpoint was left may change, and whoever uses that expects it to be so.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from threading import Lock
-from typing import Final
+from typing import Final, NamedTuple
+
+from holdfast.integrations.langgraph.records import Large, Place
 
 MOST_BYTES: Final = 16 << 20
 """What a saver keeps in memory."""
+
+
+MOST_LEFT: Final = 256
+"""Places of which it is remembered how the last checkpoint was left; of each, some KiB."""
+
+
+class Left(NamedTuple):
+    """A checkpoint as this saver has put it."""
+
+    id: str
+    tag: str
+    large: Mapping[str, Large]
+    """Its large values, by channel."""
+
+
+class Lefts:
+    """Of each place the checkpoint that was put last; any number of threads may use it."""
+
+    def __init__(self) -> None:
+        self._lefts = OrderedDict[Place, Left]()
+        self._lock = Lock()
+
+    def find(self, place: Place, checkpoint_id: str) -> Left | None:
+        """Returns how a checkpoint was left, if it was the last of its place."""
+        left = self._lefts.get(place)
+        return left if left is not None and left.id == checkpoint_id else None
+
+    def note(self, place: Place, left: Left) -> None:
+        """Notes how a checkpoint was left, in place of those that are the oldest."""
+        with self._lock:
+            self._lefts[place] = left
+            self._lefts.move_to_end(place)
+            if len(self._lefts) > MOST_LEFT:
+                self._lefts.popitem(last=False)
 
 
 class Parts:

@@ -26,7 +26,7 @@ from holdfast.errors import Damaged, shorten
 
 FORMAT: Final = 1
 
-_MSGPACK: Final = "msgpack"
+MSGPACK: Final = "msgpack"
 """What a serializer calls what it has packed, and not pickled."""
 
 LARGE_BYTES: Final = 12 << 10
@@ -37,10 +37,10 @@ PRESSED_BYTES: Final = 96 << 10
 """A value of up to so many bytes is compressed first, and stays with its checkpoint if that makes
 it small enough: a hundred messages are a row then, and need not be cut."""
 
-LONG: Final = 128
+LONG: Final = 64
 SEGMENT: Final = 32
-"""A list of at least so many items is kept in segments: a conversation grows at its end, and of
-what came before nothing is put again."""
+"""A list of at least so many items is kept in segments, but for its end: that stays with its
+checkpoint. A conversation grows there, and of what came before nothing is put again."""
 
 SHORT: Final = 256
 """Characters of a text that is kept with the checkpoint itself, as numbers are."""
@@ -87,6 +87,8 @@ class Large(NamedTuple):
     is_list: bool
     """Whether its parts are segments of a list."""
     parts: list[Part]
+    end: tuple[str, bytes, bool] | None = None
+    """What of a list comes behind them: of which kind, the bytes, and whether these are less."""
 
 
 class Checkpoint(msgspec.Struct, array_like=True, frozen=True):
@@ -143,7 +145,7 @@ def split_key(key: str) -> tuple[str, str, bool]:
     """Returns whose a key of a checkpoint is, its id, and whether it is its own."""
     match key.split(" ", 3):
         case [_, checkpoint_ns, checkpoint_id, rest]:
-            return unquote(checkpoint_ns), unquote(checkpoint_id), not rest
+            return _unescaped(checkpoint_ns), _unescaped(checkpoint_id), not rest
         case _:
             raise Damaged(f"{shorten(key)} is no key of a checkpoint")
 
@@ -162,6 +164,10 @@ def _escaped(part: str) -> str:
     return part.translate(_ESCAPES)
 
 
+def _unescaped(part: str) -> str:
+    return unquote(part) if "%" in part else part
+
+
 # Making them
 
 
@@ -171,8 +177,8 @@ class Packed(NamedTuple):
     record: bytes
     large: dict[str, bytes]
     """Large values that are new, by their keys."""
-    apart: Collection[str]
-    """Channels whose values are large."""
+    apart: Mapping[str, Large]
+    """Values that are large, by channel."""
     is_small: bool = False
     """Whether it is in one piece."""
 
@@ -201,9 +207,9 @@ def packed(
     # Inside of another value, a bytearray becomes bytes; and what is pickled is so by itself.
     is_small = is_small and not any(isinstance(value, bytearray) for value in values)
     whole = serde.dumps_typed(checkpoint) if is_small else ("", b"")
-    if whole[0] == _MSGPACK and len(whole[1]) <= LARGE_BYTES:
+    if whole[0] == MSGPACK and len(whole[1]) <= LARGE_BYTES:
         record = Checkpoint(FORMAT, parent, told, whole, {}, {}, {})
-        return Packed(msgspec.msgpack.encode(record), {}, (), is_small=True)
+        return Packed(msgspec.msgpack.encode(record), {}, {}, is_small=True)
     body, large, new = dict(checkpoint), dict(shared), dict[str, bytes]()
     small, pressed = dict[str, Typed](), dict[str, Typed]()
     body["channel_values"] = short = dict[str, Any]()
@@ -214,7 +220,7 @@ def packed(
         if _is_short(value):
             short[channel] = value
             continue
-        pieces = _segments(serde, value)
+        pieces, end = _segments(serde, value)
         if not (is_list := bool(pieces)):
             pieces = [(kind, data)] = [serde.dumps_typed(value)]
             if len(data) <= LARGE_BYTES:
@@ -224,7 +230,7 @@ def packed(
                 pressed[channel] = kind, less
                 continue
         parts = [Part(_name(*piece), len(piece[1])) for piece in pieces]
-        large[channel] = Large(versions.get(channel), is_list, parts)
+        large[channel] = Large(versions.get(channel), is_list, parts, end)
         new |= {
             value_key(part.name): _encode_value(*piece)
             for part, piece in zip(parts, pieces, strict=True)
@@ -232,18 +238,32 @@ def packed(
         }
     rest = serde.dumps_typed(body)
     record = Checkpoint(FORMAT, parent, told, rest, small, pressed, large)
-    return Packed(msgspec.msgpack.encode(record), new, large.keys())
+    return Packed(msgspec.msgpack.encode(record), new, large)
 
 
-def _segments(serde: Serializer, value: object) -> list[Typed]:
-    """Returns the segments of a long list; none for anything else, and for one that is small."""
+def _segments(
+    serde: Serializer, value: object
+) -> tuple[list[Typed], tuple[str, bytes, bool] | None]:
+    """Returns the segments of a long list, and its end if that is small enough to be none.
+
+    None for anything else, and for a list that is small.
+    """
     if type(value) is not list or len(cast("list[Any]", value)) < LONG:
-        return []
+        return [], None
     items = cast("list[Any]", value)
     made = [
         serde.dumps_typed(items[start : start + SEGMENT]) for start in range(0, len(items), SEGMENT)
     ]
-    return made if sum(len(data) for _, data in made) > LARGE_BYTES else []
+    if sum(len(data) for _, data in made) <= LARGE_BYTES:
+        return [], None
+    if len(items) % SEGMENT == 0:
+        return made, None
+    kind, data = made[-1]
+    if len(data) <= LARGE_BYTES:
+        return made[:-1], (kind, data, False)
+    if len(data) <= PRESSED_BYTES and len(less := _less(data)) <= LARGE_BYTES:
+        return made[:-1], (kind, less, True)
+    return made, None
 
 
 def _name(kind: str, data: bytes) -> str:
@@ -341,8 +361,9 @@ def plain(part: bytes) -> bytes:
 def value_of(serde: Serializer, large: Large, parts: Mapping[str, bytes]) -> Any:
     """Returns a large value of its parts, by their names; raises `Damaged` for anything else."""
     values = list[Any]()
-    for part in large.parts:
-        kind, data, is_pressed = _decoded(_values, parts[part.name])
+    pieces = [_decoded(_values, parts[part.name]) for part in large.parts]
+    pieces += [] if large.end is None else [large.end]
+    for kind, data, is_pressed in pieces:
         values.append(serde.loads_typed((kind, _expanded(data) if is_pressed else data)))
     if large.is_list and all(isinstance(each, list) for each in values):
         return [*chain.from_iterable(values)]

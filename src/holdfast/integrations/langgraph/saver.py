@@ -24,19 +24,22 @@ from holdfast import Restored, SnapshotInfo
 from holdfast.errors import InvalidValue
 from holdfast.integrations.doors import Agent, Door, Steps, checked_name
 from holdfast.integrations.langgraph import reading, records, writing
-from holdfast.integrations.langgraph.caching import Parts
+from holdfast.integrations.langgraph.caching import Lefts, Parts
 from holdfast.integrations.langgraph.configs import (
     CheckpointWithoutSnapshot,
+    Named,
     checkpoint_of,
     config_of,
     configured,
     id_of,
+    named_in,
     ns_of,
     thread_name,
     thread_of,
 )
 from holdfast.integrations.langgraph.listing import Choice, Listed, Listing
-from holdfast.integrations.langgraph.records import Place, place_of
+from holdfast.integrations.langgraph.messages import reader_of
+from holdfast.integrations.langgraph.records import Place, Serializer, place_of
 
 NAME: Final = "langgraph"
 
@@ -76,17 +79,18 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         # parent has of those need not be put again. Only a hint: where it is missing, a value is
         # put once more, or made into bytes once more.
         self._noted = dict[str, bool]()
-        self._parts = Parts()
+        self._parts, self._lefts = Parts(), Lefts()
+        self._reads: tuple[Serializer, Serializer] | None = None
 
     # Reading
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Returns the checkpoint that a config names, or the newest; None if there is none."""
-        return self._door.read(self._find(config), self._store)
+        return self._door.read_one(lambda: self._find(config), self._store)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Returns what `get_tuple` does."""
-        return await self._door.aread(self._find(config), self._store)
+        return await self._door.aread_one(lambda: self._find(config), self._store)
 
     def list(
         self,
@@ -137,11 +141,12 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Stores a checkpoint, in one transaction; with `snapshots`, takes one of everything."""
-        self._write(self._put(config, checkpoint, metadata, new_versions))
+        named = named_in(config)
+        self._write(self._put(named, config, checkpoint, metadata, new_versions))
         if self.snapshots:
             said = _said(checkpoint, metadata)
             self._door.do(lambda agent: agent.snapshot(**said))
-        return config_of(thread_of(config), ns_of(config) or "", checkpoint["id"])
+        return config_of(named.thread_id, named.checkpoint_ns, checkpoint["id"])
 
     async def aput(
         self,
@@ -151,11 +156,12 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Does what `put` does."""
-        await self._awrite(self._put(config, checkpoint, metadata, new_versions))
+        named = named_in(config)
+        await self._awrite(self._put(named, config, checkpoint, metadata, new_versions))
         if self.snapshots:
             said = _said(checkpoint, metadata)
             await self._door.ado(lambda agent: agent.snapshot(**said))
-        return config_of(thread_of(config), ns_of(config) or "", checkpoint["id"])
+        return config_of(named.thread_id, named.checkpoint_ns, checkpoint["id"])
 
     def put_writes(
         self,
@@ -295,34 +301,44 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
     def _thread(self, thread_id: object) -> str:
         return f"{self._start}{thread_name(thread_id)}"
 
-    def _place(self, config: RunnableConfig) -> Place:
-        return place_of(self._thread(thread_of(config)), ns_of(config) or "")
+    def _place(self, named: Named) -> Place:
+        return place_of(self._start + named.thread, named.checkpoint_ns)
 
     def _find(self, config: RunnableConfig) -> Steps[CheckpointTuple | None]:
-        place, checkpoint_id = self._place(config), id_of(config)
-        if checkpoint_id is None:
+        named = named_in(config)
+        place = self._place(named)
+        if named.checkpoint_id is None:
             stored = yield from reading.find_newest(place)
         else:
-            stored = yield from reading.find(place, checkpoint_id)
+            stored = yield from reading.find(place, named.checkpoint_id)
         if stored is None:
             return None
-        large = stored.record.large.values()
-        values = yield from reading.large_values(place.thread, large, self._parts)
+        values = dict[str, bytes]()
+        if large := stored.record.large:
+            values = yield from reading.large_values(place.thread, large.values(), self._parts)
         return self._tuple(Listed(place.thread, stored, values))
+
+    def _reader(self) -> Serializer:
+        # A copy of a saver is given another serializer.
+        serde, known = self.serde, self._reads
+        if known is None or known[0] is not serde:
+            known = self._reads = (serde, reader_of(serde))
+        return known[1]
 
     def _tuple(self, listed: Listed) -> CheckpointTuple:
         thread, stored, values = listed
         record, thread_id = stored.record, thread[len(self._start) :]
-        body: Any = records.values_of(self.serde, record)
+        reader = self._reader()
+        body: Any = records.values_of(reader, record)
         for channel, each in record.large.items():
-            body["channel_values"][channel] = records.value_of(self.serde, each, values)
+            body["channel_values"][channel] = records.value_of(reader, each, values)
             self._note(thread, has_large=True)
         return CheckpointTuple(
             config_of(thread_id, stored.checkpoint_ns, stored.id),
             body,
-            self.serde.loads_typed(record.metadata),
+            reader.loads_typed(record.metadata),
             config_of(thread_id, stored.checkpoint_ns, record.parent) if record.parent else None,
-            records.pending_writes(self.serde, stored.writes),
+            records.pending_writes(reader, stored.writes),
         )
 
     def _some(self, listing: Listing) -> Steps[Sequence[CheckpointTuple]]:
@@ -365,8 +381,9 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
     ) -> Steps[dict[str, DeltaChannelHistory]]:
         if not channels:
             return {}
-        place = self._place(config)
-        given = yield from reading.history(self.serde, place, id_of(config), channels)
+        named = named_in(config)
+        place, checkpoint_id = self._place(named), named.checkpoint_id
+        given = yield from reading.history(self._reader(), place, checkpoint_id, channels)
         found = dict[str, DeltaChannelHistory]()
         for channel in channels:
             found[channel] = {"writes": given.writes[channel][::-1]}
@@ -376,12 +393,13 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
 
     def _put(
         self,
+        named: Named,
         config: RunnableConfig,
         checkpoint: Checkpoint,
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> Steps[None]:
-        place, parent = self._place(config), id_of(config)
+        place, parent = self._place(named), named.checkpoint_id
         told = get_checkpoint_metadata(config, metadata)
         values = checkpoint["channel_values"]
         unchanged = {
@@ -405,7 +423,12 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
 
         looked_at = parent if noted else None
         made = yield from writing.put(
-            place, checkpoint["id"], pack, parent=looked_at, unchanged=unchanged
+            place,
+            checkpoint["id"],
+            pack,
+            parent=looked_at,
+            unchanged=unchanged,
+            lefts=self._lefts,
         )
         if made.apart:
             self._note(place.thread, has_large=True)
@@ -420,7 +443,8 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         task_id: str,
         task_path: str,
     ) -> Steps[None]:
-        place, checkpoint_id = self._place(config), checkpoint_of(config)
+        named = named_in(config)
+        place, checkpoint_id = self._place(named), named.checkpoint_id or checkpoint_of(config)
         made = records.packed_writes(self.serde, writes, task_id, task_path)
         yield from writing.put_writes(place, checkpoint_id, task_id, made)
 

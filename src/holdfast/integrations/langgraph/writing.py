@@ -17,6 +17,7 @@ from typing import Any, Final
 from holdfast import ABSENT
 from holdfast.errors import NotAsExpected
 from holdfast.integrations.doors import Step, Steps
+from holdfast.integrations.langgraph.caching import Left, Lefts
 from holdfast.integrations.langgraph.reading import (
     PORTION,
     Stored,
@@ -65,32 +66,45 @@ def put(
     *,
     parent: str | None,
     unchanged: Mapping[str, Any],
+    lefts: Lefts,
 ) -> Steps[Packed]:
     """Puts a checkpoint; returns what was put.
 
     Given a `parent`, what that has of them is not put again: all that has the same name, and the
-    values of channels that are `unchanged`, by their versions.
+    values of channels that are `unchanged`, by their versions. How it was left need not be read:
+    it is expected to be so.
     """
     thread, key = place.thread, place.key(checkpoint_id)
     shared, there = dict[str, Large](), set[str]()
     expected = [(thread, PRUNING, ABSENT)]
     if parent is not None:
-        found = yield lambda store: store.raw.find(thread, place.key(parent))
-        if found is not None:
-            large = decode_checkpoint(found.data).large
-            shared, there = _shared(large, unchanged), names_of(large.values())
-            expected.append((thread, place.key(parent), found.tag))
+        left = lefts.find(place, parent) or (yield from _look(place, parent))
+        if left is not None:
+            shared, there = _shared(left.large, unchanged), names_of(left.large.values())
+            expected.append((thread, place.key(parent), left.tag))
     made = pack(shared, there)
     if not made.apart:
         yield lambda store: store.put(thread, key, made.record)
         return made
+    own = {"get": [(thread, key)], "raw": True}
     try:
-        yield _batch(put=_rows(thread, key, made), expected=expected)
+        done = yield _batch(put=_rows(thread, key, made), expected=expected, **own)
     except NotAsExpected:
         # Somebody deletes, or has changed the parent: nothing of it is relied on.
         made = pack({}, ())
-        yield _batch(put=_rows(thread, key, made), delete=[(thread, PRUNING)])
+        rows = _rows(thread, key, made)
+        done = yield _batch(put=rows, delete=[(thread, PRUNING)], **own)
+    found = done.values[0]
+    if found is not None and found.data == made.record:
+        lefts.note(place, Left(checkpoint_id, found.tag, made.apart))
     return made
+
+
+def _look(place: Place, checkpoint_id: str) -> Steps[Left | None]:
+    found = yield lambda store: store.raw.find(place.thread, place.key(checkpoint_id))
+    if found is None:
+        return None
+    return Left(checkpoint_id, found.tag, decode_checkpoint(found.data).large)
 
 
 def _shared(there: Mapping[str, Large], unchanged: Mapping[str, Any]) -> dict[str, Large]:

@@ -24,8 +24,7 @@ from agents.sandbox.snapshot import SnapshotBase, SnapshotSpec
 
 import holdfast
 from holdfast.errors import HoldfastError, NotFound
-from holdfast.integrations.calling import AnyAgent, ask
-from holdfast.integrations.carrying import carry_through
+from holdfast.integrations.calling import AnyAgent, ask, carry_through
 
 PLACE: Final = "openai.sandbox"
 """The store's namespace that says which snapshot each sandbox left."""

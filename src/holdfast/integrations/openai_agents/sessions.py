@@ -16,8 +16,7 @@ from agents.memory.session_settings import coerce_session_settings, resolve_sess
 
 from holdfast import AsyncClient, Namespace, Workspace
 from holdfast.errors import InvalidValue
-from holdfast.integrations.calling import AnyAgent, ask, within
-from holdfast.integrations.carrying import carry_through
+from holdfast.integrations.calling import AnyAgent, ask, carry_through, within
 
 PLACE: Final = "openai.session/"
 """What the store's namespaces begin with in which the items are, one for each conversation."""

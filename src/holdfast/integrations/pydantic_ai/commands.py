@@ -23,11 +23,10 @@ from pydantic_ai.workspaces import (
 )
 
 from holdfast import Executed, Namespace
-from holdfast.engine.commands.door import run_as
+from holdfast.engine.commands.running import run_as
 from holdfast.engine.planes.commanding import Manner
 from holdfast.errors import NamespaceNotFound, NotBuilt, SandboxUnavailable
-from holdfast.integrations.calling import Agent, aside
-from holdfast.integrations.carrying import carry_through
+from holdfast.integrations.calling import Agent, aside, carry_through
 from holdfast.integrations.pydantic_ai.workspaces import HoldfastWorkspace
 from holdfast.model.commands import Stopped
 from holdfast.operations.commands import Command

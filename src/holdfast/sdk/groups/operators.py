@@ -3,9 +3,14 @@
 from holdfast.model.erasures import Certificate
 from holdfast.model.traces import TraceInfo
 from holdfast.model.webhooks import Delivery
-from holdfast.operations.erasures import Erase, ListErasures
-from holdfast.operations.keys import CreateKey, ListKeys, RevokeKey
-from holdfast.operations.logins import ApproveLogin, DenyLogin, FindLogin
+from holdfast.operations.keys import (
+    ApproveLogin,
+    CreateKey,
+    DenyLogin,
+    FindLogin,
+    ListKeys,
+    RevokeKey,
+)
 from holdfast.operations.namespaces import (
     DeleteNamespace,
     ForgetSnapshots,
@@ -23,6 +28,7 @@ from holdfast.operations.namespaces import (
     SetRetention,
 )
 from holdfast.operations.traces import GetWorkspaceTrace, ListWorkspaceTraces
+from holdfast.operations.upkeep import Erase, ListErasures
 from holdfast.operations.webhooks import (
     CreateWebhook,
     DeleteWebhook,

@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from holdfast.engine.commands.door import run_as
+from holdfast.engine.commands.running import run_as
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.planes.commanding import NOT_BEGUN, Manner
 from holdfast.errors import Busy

@@ -14,7 +14,7 @@ import msgspec
 from holdfast.engine.tenancy.keys import hash_of
 from holdfast.engine.tenancy.logins import DeviceLogins
 from holdfast.model.keys import WAITS, WaitingLogin
-from holdfast.operations.logins import ApproveLogin, DenyLogin, FindLogin
+from holdfast.operations.keys import ApproveLogin, DenyLogin, FindLogin
 from holdfast.server.browsers import Browsers
 from holdfast.server.doors import answers
 from holdfast.server.pages import HOME

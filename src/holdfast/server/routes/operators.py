@@ -14,8 +14,8 @@ from holdfast.errors import InvalidValue
 from holdfast.model.erasures import Certificate
 from holdfast.model.keys import Me, NewKey
 from holdfast.model.webhooks import NewWebhook, Webhook, WebhookTest
-from holdfast.operations.erasures import Erase
 from holdfast.operations.keys import CreateKey, GetMe
+from holdfast.operations.upkeep import Erase
 from holdfast.operations.webhooks import CreateWebhook, TestWebhook, UpdateWebhook
 from holdfast.server.doors import answers, routes_of
 from holdfast.server.outbound import NotPublic, Unreachable

@@ -32,7 +32,9 @@ _FILE: Final[Any] = shape_of(FileInfo)
 FileAnswer = _FILE.wire
 
 _BYTES: Final = "application/octet-stream"
-_RANGE: Final = re.compile(r"bytes=(\d{1,18})-(\d{1,18})?", re.ASCII)
+_RANGE: Final = re.compile(r"bytes=(\d+)-(\d+)?", re.ASCII)
+_FAR: Final = 10**18
+"""No file reaches that far, and a number that is longer is not read."""
 
 RangeHeader = Annotated[
     str | None,
@@ -123,10 +125,16 @@ def _wanted(header: str | None, size: int) -> tuple[int, int]:
     found = None if header is None else _RANGE.fullmatch(header.strip())
     if found is None:
         return 0, size  # A server may ignore what it does not know.
-    start, last = int(found[1]), int(found[2] or size - 1)
+    start = _offset(found[1])
+    last = size - 1 if found[2] is None else _offset(found[2])
     if start >= size or last < start:
         raise RangeUnfit(size)
     return start, min(last + 1, size)
+
+
+def _offset(digits: str) -> int:
+    digits = digits.lstrip("0") or "0"
+    return int(digits) if len(digits) < len(str(_FAR)) else _FAR
 
 
 ROUTES: Final[list[Route]] = [upload, download]

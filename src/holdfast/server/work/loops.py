@@ -12,6 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Final
 
+from holdfast.errors import Unavailable
 from holdfast.server.stopping import Stopping
 
 logger = logging.getLogger("holdfast.work")
@@ -53,6 +54,11 @@ class Loops:
             try:
                 rest = job()
                 pause = _FIRST_PAUSE_S
+            except Unavailable as exc:
+                # Where it was raised says no more than that.
+                text = "%s failed; it is tried again in %.0f s: %s"
+                logger.error(text, name, pause, exc)  # noqa: TRY400 - see above
+                rest, pause = pause, min(pause * 2, _LONGEST_PAUSE_S)
             except Exception:
                 logger.exception("%s failed; it is tried again in %.0f s", name, pause)
                 rest, pause = pause, min(pause * 2, _LONGEST_PAUSE_S)

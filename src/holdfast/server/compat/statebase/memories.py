@@ -51,6 +51,8 @@ def _hear_content(exchange: Exchange) -> None:
     said = exchange.said
     if len(said.get("content") or "") > MAX_CHARS:
         raise ContentTooLarge
+    if isinstance(text := said.get("tags"), str):
+        said["tags"] = _split([text])
     said["type"] = said.get("type") or said.get("memory_type")
     said["session_id"] = said.get("session_id") or None
 
@@ -82,6 +84,7 @@ def _split(texts: list[str]) -> list[str]:
     return [word.strip() for text in texts for word in text.split(",") if word.strip()]
 
 
+_SAID: Final = {"memory_type": str, "tags": list[str] | str}
 _TAKES: Final = {"type": str, "top_k": int}
 _LISTS: Final = {"types": list[str] | str, "tags": list[str] | str}
 _LISTED: Final[Mapping[str, Answered]] = {"object": always("list")}
@@ -92,22 +95,22 @@ _FOUND: Final[Mapping[str, Answered]] = {
 
 OPERATIONS: Final[Mapping[type[Operation[Any]], Sequence[Speech]]] = {
     AddMemory: [
-        Speech(paths=_ALL, takes={"memory_type": str}, hears=_hear_content),
+        Speech(paths=_ALL, takes=_SAID, hears=_hear_content),
         Speech(
             paths=[_OF_SESSION],
             name="add_memory_to_session",
-            takes={"memory_type": str},
+            takes=_SAID,
             hears=_hear_content,
         ),
     ],
     GetMemory: [Speech(paths=_ONE)],
     UpdateMemory: [
-        Speech(paths=_ONE, takes={"memory_type": str}, hears=_hear_content),
+        Speech(paths=_ONE, takes=_SAID, hears=_hear_content),
         Speech(
             method="PUT",
             paths=_ONE,
             name="replace_memory",
-            takes={"memory_type": str},
+            takes=_SAID,
             hears=_hear_content,
         ),
     ],

@@ -15,7 +15,7 @@ from dataclasses import replace
 from typing import Annotated, Any, Final
 
 from holdfast.engine.namespace import Moment
-from holdfast.engine.sessions.door import Sessions
+from holdfast.engine.sessions.door import Sessions, version_of
 from holdfast.errors import VersionNotFound
 from holdfast.model.marks import Header
 from holdfast.model.sessions import SessionInfo, State, Turn
@@ -36,6 +36,7 @@ from holdfast.operations.sessions import (
     UpdateState,
 )
 from holdfast.operations.shapes import ASKED
+from holdfast.server.callers import name_in
 from holdfast.server.compat.statebase.traces import TRACE
 from holdfast.server.dialects import Answered, Exchange, Speech, always
 from holdfast.server.paging import page_size
@@ -44,6 +45,8 @@ from holdfast.server.problems import Unfit
 PREVIEW_CHARS: Final = 100
 LONGEST_TAG: Final = 18
 MOST_BACK: Final = 1000
+FITTING_TURNS: Final = 4
+"""The largest turns of which so many still fit into one answer."""
 _write_trace: Any = TRACE.send
 
 _STATE: Final = "/v1/sessions/{session_id}/state"
@@ -98,7 +101,12 @@ def _hear_version(exchange: Exchange) -> None:
 
 def _hear_reason(exchange: Exchange) -> None:
     said = exchange.said
-    said["reason"] = said.get("reason") or said.get("reasoning") or said.get("x_reason")
+    said["reason"] = said.get("reason") or said.get("reasoning") or _reason_in_header(said)
+
+
+def _reason_in_header(said: Mapping[str, Any]) -> str | None:
+    text = said.get("x_reason")
+    return None if text is None else name_in(text)
 
 
 def _hear_turns(exchange: Exchange) -> None:
@@ -114,7 +122,7 @@ def _hear_state(exchange: Exchange) -> None:
     if (given := updates if state is None else state) is None:
         raise Unfit("state is missing: an object with keys", param="state")
     said["state"] = given
-    said["reasoning"] = said.get("reasoning") or said.get("reason") or said.get("x_reason")
+    said["reasoning"] = said.get("reasoning") or said.get("reason") or _reason_in_header(said)
     _hear_expected(exchange)
 
 
@@ -136,7 +144,7 @@ def _hear_fork(exchange: Exchange) -> None:
     if (turn_id := said.get("at_turn_id")) is not None:
         if said.get("version") is not None:
             raise Unfit("send either version or at_turn_id", param="at_turn_id")
-        said["version"] = version_after(exchange.agent.sessions, said["session_id"], turn_id)
+        said["version"] = version_of(exchange.agent.sessions, said["session_id"], turn_id)
 
 
 def _hear_rollback(exchange: Exchange) -> None:
@@ -155,7 +163,7 @@ def _goal(exchange: Exchange) -> int:
     if version is not None:
         return version
     if turn_id is not None:
-        return version_after(sessions, said["session_id"], turn_id)
+        return version_of(sessions, said["session_id"], turn_id)
     if count is not None:
         return -_counted("count", count)
     return version_before(sessions, said["session_id"], _counted("turn_count", turns or 0))
@@ -266,30 +274,17 @@ OPERATIONS: Final[Mapping[type[Operation[Any]], list[Speech]]] = {
 }
 
 
-def version_after(sessions: Sessions, session_id: str, turn_id: str) -> int:
-    """Returns the version that the state had after a turn; raises `VersionNotFound`."""
-    turn = sessions.get_turn(session_id, turn_id, include_state=True)
-    return _checked(sessions, session_id, turn.version_after, turn.state_after)
-
-
 def version_before(sessions: Sessions, session_id: str, turns: int) -> int:
     """Returns the version that the state had before the last so many turns.
 
     Raises `VersionNotFound` if there are not so many.
     """
-    last = sessions.list_turns(session_id, limit=turns)
-    if len(last) < turns:
-        raise VersionNotFound(session_id, -turns)
-    turn = sessions.get_turn(session_id, last[-1].id, include_state=True)
-    return _checked(sessions, session_id, turn.version_before, turn.state_before)
-
-
-def _checked(
-    sessions: Sessions, session_id: str, version: int | None, state: dict[str, Any] | None
-) -> int:
-    """Returns the version of a turn, if it is one of this session's."""
-    if version is None or state is None:
-        raise VersionNotFound(session_id, version or 0)
-    if sessions.get_state(session_id, version=version).state != state:
-        raise VersionNotFound(session_id, version)
-    return version
+    seen, last = 0, None
+    while seen < turns:
+        found = sessions.list_turns(
+            session_id, limit=min(FITTING_TURNS, turns - seen), starting_after=last
+        )
+        if not found:
+            raise VersionNotFound(session_id, -turns)
+        seen, last = seen + len(found), found[-1].id
+    return version_of(sessions, session_id, str(last), before=True)

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from holdfast.engine.commands.door import run_as
+from holdfast.engine.commands.running import run_as
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.planes.commanding import Manner
 from holdfast.errors import InvalidValue

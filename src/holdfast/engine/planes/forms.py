@@ -1,18 +1,54 @@
-"""The two forms of a memory's entry: as maps have it, and as tasks note it.
+"""The forms that entries have: in maps, in pending rows, and as tasks note them.
 
-In a map, what is long is chunks, and the snapshot has brought them there. What a task notes is in
+The content of a file that is pending may lie in its row; in a map, what is long is chunks.
+
+So it is with a memory, whose chunks the snapshot has brought into the map. What a task notes is in
 no map yet, maybe never: there all is in the entry itself. So noting a change stores no object, and
 nothing that is noted can be lost to the collector. A memory has few bytes, and one form alone is
 noted, whoever changes it: two of them can be compared.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.engine.objects import content
-from holdfast.entries import Blob, Inline, Memory, decode_entry, encode_entry
+from holdfast.entries import (
+    INLINE_TAGS,
+    Blob,
+    Inline,
+    Memory,
+    decode_entry,
+    encode_entry,
+    tag_of,
+    twin_of,
+    with_twin,
+)
 from holdfast.errors import Damaged, ObjectMissing, PackMissing
+
+
+def settle_file(sink: content.Sink, data: bytes) -> bytes:
+    """Returns an entry of the files plane as maps have it; what it needs goes to the sink.
+
+    The content of a file that is pending may lie in its row.
+    """
+    if len(data) <= content.INLINE_BYTES or tag_of(data) not in INLINE_TAGS:
+        return data
+    entry = decode_entry(data)
+    if not isinstance(entry, Inline) or entry.size <= content.INLINE_BYTES:
+        return data
+    cut = content.as_file(sink, entry.data)
+    dressed = msgspec.structs.replace(cut, mode=entry.mode, mtime_ns=entry.mtime_ns)
+    return encode_entry(with_twin(dressed, twin_of(entry)))
+
+
+def settle_files(
+    sink: content.Sink, rows: Mapping[bytes, bytes | None]
+) -> dict[bytes, bytes | None]:
+    """Returns rows of the files plane as maps have them; what they need goes to the sink."""
+    return {key: None if entry is None else settle_file(sink, entry) for key, entry in rows.items()}
+
 
 Part = Callable[[bytes], Inline | Blob]
 """How the bytes of a part become an entry."""
