@@ -25,6 +25,7 @@ demo: $(VENV)/.ready ## Set up and play a demo, without a server
 	$(PY) -m holdfast.demo
 
 test: check ## Set up everything, a real PostgreSQL too; check, then run all tests
+	@scripts/programs
 	$(PY) -m pytest -n $(JOBS) --dist loadfile --durations 10 $(ARGS)
 
 quick: $(VENV)/.ready-dev ## Run unit and contract tests alone, in two minutes
