@@ -267,6 +267,26 @@ def test_what_will_be_asked_for_is_fetched_while_somebody_reads(tmp_path: Path) 
     assert bucket.asked == {"read": 3 * AT_ONCE}
 
 
+def test_where_no_thread_can_be_had_pages_are_read_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bucket = Synthetic()
+    blobs = opened(bucket, tmp_path)
+    wanted = [("pack-aa", number * PAGE_BYTES, 10) for number in range(2 * AT_ONCE)]
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, "start", refuse)
+        blobs.expect(wanted)
+        for name, start, length in wanted[:AT_ONCE]:
+            assert len(blobs.get(name, start=start, length=length)) == length
+    blobs.expect(wanted[AT_ONCE:])
+    blobs._beside.wait()
+    assert bucket.asked == {"read": 2 * AT_ONCE}
+
+
 def test_no_more_comes_ahead_than_a_small_cache_holds(tmp_path: Path) -> None:
     bucket = Synthetic()
     blobs = opened(bucket, tmp_path, max_bytes=16 * PAGE_BYTES)

@@ -45,9 +45,14 @@ class Beside(Generic[K]):
         with self._lock:
             while self._expected and len(self._coming) < AT_ONCE:
                 key = next(iter(self._expected))
+                try:
+                    self._pool.submit(self._bring, key)
+                except RuntimeError:
+                    # There may be no thread to be had, and there is none when the process ends.
+                    self._expected.clear()
+                    return
                 del self._expected[key]
                 self._coming.add(key)
-                self._pool.submit(self._bring, key)
 
     def wait(self) -> None:
         """Waits for what is on its way, and fetches nothing more."""
