@@ -471,4 +471,7 @@ def _damaged(faults: list[Fault]) -> Damaged:
     first = faults[0]
     more = f", and {len(faults) - 1} more" if len(faults) > 1 else ""
     message = f"the vault is damaged, and was not backed up: {first.what}: {first.reason}{more}"
-    return Damaged(message)
+    error = Damaged(message)
+    if first.hint:
+        error.hint = first.hint
+    return error

@@ -12,12 +12,20 @@ from holdfast.model.upkeep import Fault, Lost
 WHAT = "rows of nobody"
 """What a fault of such rows is called."""
 
+_LOST_TENANT = (
+    "The row of a tenant is lost, or another stands in it. `repair` puts that right where it can; "
+    "if this is there after it, bring back the last backup: it keeps the namespaces as they are."
+)
+
 
 def find_orphan_faults(context: Context) -> list[Fault]:
     """Returns a fault for each table with such rows. Whoever asks knows that indexes are sound."""
     try:
         with context.catalog.read() as transaction:
-            return [Fault(WHAT, each.said) for each in transaction.find_orphans()]
+            return [
+                Fault(WHAT, each.said, hint=_LOST_TENANT if each.table == "namespaces" else "")
+                for each in transaction.find_orphans()
+            ]
     except Damaged:
         return []  # Rows that cannot be read are named by whoever looks at them.
 
