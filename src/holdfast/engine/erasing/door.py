@@ -153,7 +153,7 @@ class Erasures(Part):
         begun = self._begin_user(user_id, known_as=known_as)
         # None while others ask for the same user: somebody looks once more, and that may be us.
         while (done := self._finish(begun, progress)) is None:
-            pass
+            self._check_listed(begun)
         return msgspec.structs.replace(done, user_id=user_id)
 
     def again(self, certificate: Certificate) -> Certificate | None:
@@ -270,6 +270,13 @@ class Erasures(Part):
             rows = transaction.list_erasures(self._tenant.id)
         done = (row for row in rows if row.id == erasure_id and row.finished_at is not None)
         return next((certifying.read(row) for row in done), None)
+
+    def _check_listed(self, erasure_id: str) -> None:
+        """Raises if an erasure is no longer listed: a repair lets go of a row that is damaged."""
+        with self._context.catalog.read() as transaction:
+            rows = transaction.list_erasures(self._tenant.id)
+        if all(row.id != erasure_id for row in rows):
+            raise Damaged(f"the erasure {erasure_id} is not listed any more; ask for it again")
 
     def _prepare(self, what: str) -> None:
         self._context.check_takes_away(what)
