@@ -9,15 +9,8 @@ written is lost, files that look as they should may hold other bytes, and the la
 have happened. Those are done again; all else that differs is somebody's work, and stays.
 
 It may die as well, and is then done again: the journal stays until all is right.
-
-What somebody did to a directory after a restore of it was interrupted.
-
-Whatever the restore was not about to change, it did not change: that is somebody's work. Of the
-files that it was about to change, one that is neither as it was nor as it was to be is either
-half-written or edited since; nobody can tell which.
 """
 
-from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from math import inf
@@ -30,16 +23,15 @@ from holdfast.engine.core.lineage import ABOVE_ALL, FOUND, Stored, is_leftover
 from holdfast.engine.core.paths import ancestors, to_text
 from holdfast.engine.directory.move import MOST_BEHIND, Attached
 from holdfast.engine.directory.present import Glance
+from holdfast.engine.directory.since import Since, find_since
 from holdfast.engine.directory.writer import Follower, list_steps
-from holdfast.engine.files.fitting import live_below
 from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline.diff import entries_of, timeless
 from holdfast.engine.timeline.restore import folded_head
 from holdfast.engine.timeline.selection import only, only_files
-from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry
+from holdfast.entries import Blob, Directory, Entry, Inline, Link
 from holdfast.errors import (
     Busy,
-    Damaged,
     DriftFound,
     HoldfastError,
     NotFound,
@@ -47,10 +39,10 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.fetching import fetched
-from holdfast.ids import ObjectId, SnapshotId
+from holdfast.ids import SnapshotId
 from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.operations.snapshots import Note
-from holdfast.tree import NodeSource, diff, get_many
+from holdfast.tree import diff
 from holdfast.workspace.journal import (
     SETTLED_S,
     Record,
@@ -121,7 +113,7 @@ def _take_back(attached: Attached, record: Record) -> str | None:
     return f"An interrupted restore was taken back.{left}{since.sentences(now.id)}"
 
 
-def _find_since(attached: Attached, record: Record, now: SnapshotInfo) -> "Since":
+def _find_since(attached: Attached, record: Record, now: SnapshotInfo) -> Since:
     """Returns what was found that the restore does not explain, as far as anybody can tell."""
     source, goal = attached.source(), attached.files_of(now)
     found, back = attached.directory.last.root, record.back or now.id
@@ -137,7 +129,7 @@ def _find_since(attached: Attached, record: Record, now: SnapshotInfo) -> "Since
     return msgspec.structs.replace(since, gave_way=[*since.gave_way, *in_the_way])
 
 
-def _lead_back(attached: Attached, record: Record, now: SnapshotInfo, since: "Since") -> None:
+def _lead_back(attached: Attached, record: Record, now: SnapshotInfo, since: Since) -> None:
     """Leads the directory to what its namespace has, but for what somebody did in it since."""
     back = SnapshotId(record.back) if record.back else now.id
     # What the directory was, and when, is what it was before all of this.
@@ -363,101 +355,3 @@ def _is_on_timeline(attached: Attached, snapshot_id: str) -> bool:
         return head is not None and (
             transaction.find_snapshot(head.namespace_id, SnapshotId(snapshot_id)) is not None
         )
-
-
-NAMED: Final = 5
-"""Paths that a sentence names."""
-
-
-class Since(msgspec.Struct, frozen=True):
-    """What was found that the restore does not explain."""
-
-    apart: Sequence[bytes] = ()
-    """Paths that it never touched, and that can stay as they are."""
-    replaced: Sequence[bytes] = ()
-    """Paths that have to make way for what was there before, or was written since."""
-    gave_way: Sequence[bytes] = ()
-    """Paths that stay as they are, and of which the namespace has got another version meanwhile."""
-    written: AbstractSet[bytes] = frozenset()
-    """What was written through the namespace, where the restore was to change nothing."""
-
-    def sentences(self, now: SnapshotId) -> str:
-        """Returns sentences for people; empty if there is nothing to tell.
-
-        `now` is the snapshot that has what gave way.
-        """
-        told = f" What was changed since stays: {_named(self.apart)}." if self.apart else ""
-        if self.replaced:
-            told += f" What had become of {_named(self.replaced)} is in that snapshot alone."
-        if self.gave_way:
-            told += f" What was written to the namespace's {_named(self.gave_way)} is in {now}."
-        return told
-
-
-def find_since(
-    source: NodeSource, *, before: ObjectId, goal: str, found: ObjectId, now: ObjectId
-) -> Since:
-    """Returns what leads from a half-way state to what was found, as far as that is known.
-
-    The restore was to lead from the map `before` towards `goal`. If that one cannot be read, all
-    that is there counts as the restore's. `now` is what the namespace has, and what takes its
-    place: what was written there since wins over what was only removed here.
-    """
-    written = {edit.key: edit.new for edit in diff(source, before, now)}
-    touched = _find_touched(source, before, goal)
-    if touched is None:
-        return Since(written=written.keys())
-    around = {folder for key in (*touched, *written) for folder in ancestors(key)}
-    apart, replaced = dict[bytes, Entry | None](), list[bytes]()
-    for edit in diff(source, found, before):
-        key, entry = edit.key, None if edit.old is None else decode_entry(edit.old)
-        if any(folder in apart for folder in ancestors(key)):
-            continue
-        if entry is None:
-            if not (key in touched or key in written or key in around):
-                apart[key] = None
-        elif key in touched or key in around:
-            if not _is_alike(entry, touched.get(key)):
-                replaced.append(key)
-        elif _is_in_the_way(source, now, key, entry):
-            replaced.append(key)
-        else:
-            apart[key] = entry
-    gave_way = [
-        key
-        for key, entry in apart.items()
-        if entry is not None and written.get(key) and not _is_alike(entry, written[key])
-    ]
-    return Since([*apart], replaced, gave_way, written.keys() - touched.keys())
-
-
-def _find_touched(
-    source: NodeSource, before: ObjectId, goal: str
-) -> Mapping[bytes, bytes | None] | None:
-    """Returns what a restore was to change, and into what; None if that is not known any more."""
-    if goal:
-        with suppress(Damaged):
-            steps = diff(source, before, ObjectId(bytes.fromhex(goal)))
-            return {edit.key: edit.new for edit in steps}
-    return None
-
-
-def _is_alike(entry: Entry, data: bytes | None) -> bool:
-    """Says whether an entry is what was to be put, whatever its time and mode."""
-    wanted = None if data is None else decode_entry(data)
-    if isinstance(entry, Inline | Blob) and isinstance(wanted, Inline | Blob):
-        return has_same_content(entry, wanted)
-    return isinstance(entry, Directory) or type(entry) is type(wanted)
-
-
-def _is_in_the_way(source: NodeSource, now: ObjectId, key: bytes, entry: Entry) -> bool:
-    """Says whether something cannot be beside what is to be there: a file and a folder."""
-    above = get_many(source, now, list(ancestors(key)))
-    if any(not isinstance(decode_entry(data), Directory) for data in above.values()):
-        return True
-    return not isinstance(entry, Directory) and any(live_below(source, now, key, {}))
-
-
-def _named(keys: Sequence[bytes]) -> str:
-    names = ", ".join(to_text(key) for key in keys[:NAMED])
-    return names if len(keys) <= NAMED else f"{names} and {len(keys) - NAMED:,} more"

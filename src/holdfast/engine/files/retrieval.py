@@ -4,13 +4,13 @@ Also the opposite: a sink that only wants to know names, for looking at a direct
 storing anything of it.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+import threading
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cache
-from typing import BinaryIO, Final, TypeVar
+from typing import BinaryIO, Final, Generic, TypeVar
 
 from holdfast.engine.objects import content
-from holdfast.engine.objects.ahead import ahead
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.entries import Blob, Directory, Entry, Inline, Link, decode_entry, unpack_refs
 from holdfast.errors import Damaged
@@ -27,6 +27,8 @@ STREAMED_BYTES: Final = 4 << 20
 """So much of a large file is read while as much of it is written."""
 
 T = TypeVar("T")
+
+_END: Final = object()
 
 
 class Retrieval:
@@ -89,7 +91,7 @@ class Retrieval:
 
     def _ahead(self, items: Generator[T], *, is_long: bool) -> Generator[T]:
         """Lets the vault be read while what was read is written, where that is worth a thread."""
-        return ahead(items) if is_long and not self._source.is_bound else items
+        return _ahead(items) if is_long and not self._source.is_bound else items
 
     def _read(self, places: Sequence[tuple[int, ObjectId, int]]) -> Iterator[tuple[int, bytes]]:
         for at in range(0, len(places), content.READ_AHEAD):
@@ -159,6 +161,58 @@ class Weighing:
 def _zeros() -> ObjectId:
     """Returns the name of the chunks that a long run of zeros is cut into."""
     return object_id_of(bytes(content.FILES.max_bytes))
+
+
+def _ahead(items: Iterable[T]) -> Generator[T]:
+    """Yields the same items; while one is in use, a thread makes the one after it.
+
+    What making one raises is raised here, in its turn. Whoever stops early closes the generator;
+    nothing is being made any more when that returns.
+    """
+    making = iter(items)
+    coming = _Coming(making)
+    try:
+        while (item := coming.take()) is not _END:
+            coming = _Coming(making)
+            yield item  # pyright: ignore[reportReturnType] - what is not the end is an item
+    finally:
+        coming.wait()
+
+
+class _Coming(Generic[T]):
+    """One item in the making, in a thread of its own: that costs 0.1 ms, and leaves nothing."""
+
+    def __init__(self, making: Iterator[T]) -> None:
+        self._making = making
+        self._item: object = _END
+        self._failure: BaseException | None = None
+        self._thread: threading.Thread | None = threading.Thread(
+            target=self._make, name="holdfast-ahead"
+        )
+        try:
+            self._thread.start()
+        except RuntimeError:
+            # There may be no thread to be had, and there is none when the process ends.
+            self._thread = None
+            self._make()
+
+    def wait(self) -> None:
+        """Returns when it is made."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def take(self) -> object:
+        """Returns it, or the end; raises what making it raised."""
+        self.wait()
+        if self._failure is not None:
+            raise self._failure
+        return self._item
+
+    def _make(self) -> None:
+        try:
+            self._item = next(self._making, _END)
+        except BaseException as exc:  # noqa: BLE001 - a test's power cut too: the caller raises it
+            self._failure = exc
 
 
 def _whole(blob: Blob, chunks: Sequence[bytes]) -> bytes:
