@@ -32,7 +32,11 @@ class _Later:
         if name != "state":
             raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
         known = vars(self)
-        return known.setdefault(name, known["load"]())
+        load = known.get("load")
+        # Another thread has made it meanwhile. What it was made of goes: it may be as large.
+        state = known[name] if load is None else known.setdefault(name, load())
+        known.pop("load", None)
+        return state
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, self._kind) and self._known() == _Later._known(other)
