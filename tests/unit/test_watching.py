@@ -598,6 +598,19 @@ def test_what_is_mounted_and_unmounted_below_makes_everything_suspect(
         assert watcher.take() == {b"a b"}
 
 
+def test_what_is_mounted_is_heard_of_through_a_link_as_well(
+    tree: Path, tmp_path: Path, binding: Binding
+) -> None:
+    for name in ("source", "tree/place"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "link").symlink_to(tmp_path)
+    with closing(Watcher(str(tmp_path / "link" / tree.name), skips=skips_nothing)) as watcher:
+        watcher.take()
+        binding.mount(tmp_path / "source", tree / "place")
+        assert watcher.wait(0)
+        assert watcher.take() is None
+
+
 def test_what_is_mounted_elsewhere_is_nothing(
     watcher: Watcher, tmp_path: Path, binding: Binding
 ) -> None:

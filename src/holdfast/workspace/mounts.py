@@ -20,7 +20,8 @@ class Mounts:
     """What is mounted below a directory; nothing, where the system does not say."""
 
     def __init__(self, root: bytes) -> None:
-        self._within = root.rstrip(b"/") + b"/"
+        # As the system lists them: without links.
+        self._within = os.path.realpath(root).rstrip(b"/") + b"/"
         self._is_stale = False
         self._poll = select.poll()
         try:
