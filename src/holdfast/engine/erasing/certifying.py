@@ -2,7 +2,8 @@
 
 Before the catalog is scrubbed no row names a user any more who is forgotten, and who asks again
 after a crash names one. A mark says whether it is the same: random bytes, and a slow hash of both.
-It goes with the certificate, and is overwritten where it lay, since nothing is scrubbed after that.
+It goes with the certificate, after which nothing is scrubbed: SQLite overwrites it where it lay,
+and PostgreSQL when it next vacuums that table.
 """
 
 import hashlib

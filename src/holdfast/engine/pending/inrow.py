@@ -15,7 +15,8 @@ from holdfast.engine.planes.view import View
 
 IN_ROWS_BYTES: Final = 16 << 20
 """What may lie in rows: where so many keys are pending that contents of one size would have as many
-bytes together, further ones are cut at once. Whoever takes a snapshot has all of it in memory."""
+bytes together, further ones are cut at once. Where each is smaller than the one before, they may
+have five times as much. Whoever takes a snapshot has all of it in memory."""
 
 
 def most_in_row(handle: Handle, sizes: Iterable[int] = ()) -> int:
