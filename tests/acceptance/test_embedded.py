@@ -587,6 +587,23 @@ def test_what_was_taken_back_by_hand_is_no_change(alice: Namespace) -> None:
     assert (alice.is_dirty(), alice.files.read_text("file")) == (False, "1")
 
 
+def test_a_file_that_was_written_back_is_no_change(alice: Namespace, home: Home) -> None:
+    alice.files.write("file", "1")
+    alice.snapshot()
+    alice.files.write("later", "x")
+    alice.snapshot()
+    for text in ("2", "1"):
+        home.wait(seconds=1)
+        alice.files.write("file", text)
+    assert list(alice.diff()) == []
+    back = alice.undo()
+    assert not alice.files.exists("later")
+    # Its time is another all the same, and that is kept.
+    assert back.safety_id is not None
+    alice.redo()
+    assert alice.files.exists("later")
+
+
 def test_any_operation_on_the_timeline_can_be_undone_alone(alice: Namespace) -> None:
     alice.files.write("kept", "1")
     alice.snapshot()

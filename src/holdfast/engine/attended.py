@@ -124,7 +124,9 @@ class Attended(Workspace):
         if seen.until is None or begun >= seen.until or seen.beside != beside:
             with self.looked_at(only_names=True) as handle, folded_head(handle) as (_, folded):
                 seen.beside, seen.size = beside, folded.size
-                seen.dirty = folded.has_rows or folded.is_dirty  # As `Namespace.is_dirty` says it.
+                seen.dirty = (
+                    folded.has_rows or folded.is_changed
+                )  # As `Namespace.is_dirty` says it.
             ended = clock()
             seen.until = ended + max(ended - begun, timedelta(0)) * RESTS
         path = legible(str(self.path))

@@ -225,7 +225,7 @@ class _Taking:
             check_size(self.handle, transaction, folded.source, root_id, size=size)
         if self.lent is not None and self.lent.aside is not None and is_edited:
             marks.append(back_from(self.handle, folded, marks[-1], reason=self.lent.aside))
-        is_changed = is_edited or folded.is_dirty
+        is_changed = is_edited or folded.is_changed
         return Move(
             marks=marks,
             position=marks[-1].id,

@@ -207,7 +207,7 @@ class _Committing:
         if base not in (None, current):
             changed = list(diff(folded.source, current, told.root))
         marks = self._marks(transaction, folded, changed, replaces=base not in (None, current))
-        is_new = (bool(changed) or folded.is_dirty) and not (told.keeps_redo or told.aside)
+        is_new = (bool(changed) or folded.is_changed) and not (told.keeps_redo or told.aside)
         redo = () if is_new else head.redo
 
         def release(writing: Transaction, head: Head) -> None:
@@ -238,7 +238,7 @@ class _Committing:
             return None
         if current == told.base or ((told.overwrite or told.aside) and told.base == EMPTY_MAP):
             return told.base
-        head, since = folded.head, " and changed since" if folded.is_dirty else ""
+        head, since = folded.head, " and changed since" if folded.is_changed else ""
         raise HeadMoved(head.name, expected=told.seen, actual=f"{head.position}{since}")
 
     def _decoded(

@@ -124,7 +124,7 @@ def import_history(
 
 def _plan(handle: Handle, points: list[_Point], arriving: "_Arriving"):  # noqa: ANN202 - a plan, as `advance` has it
     def plan(_transaction: Transaction, folded: Folded) -> Move[None]:
-        if folded.head.generation or folded.is_dirty:
+        if folded.head.generation or folded.is_changed:
             raise NamespaceExists(handle.name)
         check_quota(folded.head, points[-1].size)
         marks, parent = list[Mark](), cast("SnapshotId | None", None)

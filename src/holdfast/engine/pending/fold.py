@@ -35,7 +35,7 @@ class Folded(msgspec.Struct, frozen=True):
     root_id: ObjectId
     root: Root
     size: Size
-    is_dirty: bool
+    is_changed: bool
     """Whether what was folded in changes anything: not, if it was taken back by hand."""
     source: StagedObjects
     stage: Stage
@@ -154,4 +154,4 @@ def lacking_at(folded: Folded) -> Lacking:
         return LACKS_NOTHING
     lacking = lacking_in(at).beyond(folded.source, folded.root.plane(Plane.FILES))
     # What is pending may have taken the place of what was in motion.
-    return msgspec.structs.replace(lacking, in_motion=()) if folded.is_dirty else lacking
+    return msgspec.structs.replace(lacking, in_motion=()) if folded.is_changed else lacking

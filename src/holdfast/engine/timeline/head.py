@@ -140,7 +140,7 @@ def safety(
 
     None if a snapshot that is not about to go holds it already: what is pending changes nothing.
     """
-    if not folded.is_dirty and _is_held(handle, transaction, folded):
+    if not folded.is_changed and _is_held(handle, transaction, folded):
         return None
     return Mark(
         id=handle.context.ids.snapshot(),

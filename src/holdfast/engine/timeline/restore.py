@@ -185,7 +185,7 @@ def _shown(shows: Shows, folded: Folded) -> Folded:
     if root == folded.root:
         return folded
     root_id = folded.stage.add(root.encode(), ObjectKind.NODE)
-    return replace(folded, root=root, root_id=root_id, size=folded.size + more, is_dirty=True)
+    return replace(folded, root=root, root_id=root_id, size=folded.size + more, is_changed=True)
 
 
 def prove(handle: Handle, snapshot: SnapshotInfo) -> bool:

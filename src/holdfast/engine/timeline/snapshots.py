@@ -73,7 +73,7 @@ def take(
             is_bounded=is_bounded,
         )
         # A snapshot of what an undo has just shown does not take the way forward.
-        redo = () if folded.is_dirty else head.redo
+        redo = () if folded.is_changed else head.redo
         return Move(
             marks=[mark],
             position=mark.id,

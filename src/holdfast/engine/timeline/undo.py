@@ -105,10 +105,12 @@ def _is_changed(handle: Handle, transaction: Transaction, folded: Folded) -> boo
     Sessions that ended since are nothing of that. Were they, an undo would bring them back, they
     would end again, and the next undo would lead to the same place.
     """
-    if not folded.is_dirty:
+    if not folded.is_changed:
         return False
     source = folded.source
     old, new = source.get_root(folded.head.root), folded.root
+    if next(iter_changes(source, old, new), None) is None:
+        return False  # A file that was written back has another time, and is what it was.
     return not is_lapse_alone(transaction, handle, source, old=old, new=new)
 
 
