@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.engine.objects.ahead import ahead
+from holdfast.engine.files.retrieval import ahead
 from holdfast.workspace import creating, library
 from holdfast.workspace.creating import (
     BROKEN,
@@ -207,7 +207,7 @@ def test_where_no_thread_can_be_had_items_are_made_all_the_same(
 
 
 def test_items_are_made_while_the_process_ends() -> None:
-    script = "import atexit\nfrom holdfast.engine.objects.ahead import ahead\n"
+    script = "import atexit\nfrom holdfast.engine.files.retrieval import ahead\n"
     script += "atexit.register(lambda: print(list(ahead(iter('abc')))))"
     command = [sys.executable, "-c", script]
     assert subprocess.run(command, capture_output=True, check=True).stdout == b"['a', 'b', 'c']\n"

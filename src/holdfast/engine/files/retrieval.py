@@ -91,7 +91,7 @@ class Retrieval:
 
     def _ahead(self, items: Generator[T], *, is_long: bool) -> Generator[T]:
         """Lets the vault be read while what was read is written, where that is worth a thread."""
-        return _ahead(items) if is_long and not self._source.is_bound else items
+        return ahead(items) if is_long and not self._source.is_bound else items
 
     def _read(self, places: Sequence[tuple[int, ObjectId, int]]) -> Iterator[tuple[int, bytes]]:
         for at in range(0, len(places), content.READ_AHEAD):
@@ -163,7 +163,7 @@ def _zeros() -> ObjectId:
     return object_id_of(bytes(content.FILES.max_bytes))
 
 
-def _ahead(items: Iterable[T]) -> Generator[T]:
+def ahead(items: Iterable[T]) -> Generator[T]:
     """Yields the same items; while one is in use, a thread makes the one after it.
 
     What making one raises is raised here, in its turn. Whoever stops early closes the generator;
