@@ -399,7 +399,7 @@ class Namespace:
             head = self._handle.lock_or_create(transaction)
             transaction.set_namespace_quota(head.namespace_id, quota_bytes)
             told = trace_of_namespace("namespace.quota_set", head.name, quota_bytes=quota_bytes)
-            append(transaction, self._handle.context, head, told)
+            append(transaction, self._handle.context, head, told, door=self._handle.door)
 
     # By the names of other clients
 

@@ -439,6 +439,7 @@ def _tell(
         handle.context,
         head,
         trace_of(done),
+        door=handle.door,
         trace_id=trace_id,
         told=_told(transaction, handle, last),
         each=places_of(done) if len(done) > 1 else None,
