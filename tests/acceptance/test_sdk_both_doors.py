@@ -1800,6 +1800,32 @@ def test_traces_tell_what_happened(door: Door) -> None:
     assert_raises(agent, errors.InvalidValue, lambda a: a.traces.list(limit=-1))
 
 
+def test_traces_name_the_task_that_they_were_left_in(door: Door) -> None:
+    agent = door.agent
+    agent.memory.add("in none")
+    with agent.task("outer") as outer:
+        agent.memory.add("tea")
+        with agent.task("inner") as inner:
+            agent.traces.add("tool.called")
+    assert mine(agent, outer.id) == [
+        "task.completed",
+        "snapshot.taken",
+        "memory.created",
+        "task.started",
+        "snapshot.taken",
+    ]
+    assert "tool.called" in mine(agent, inner.id)
+    (made,) = agent.traces.list(task_id=outer.id, action="memory.created")
+    assert (made.task_id, agent.traces.get(made.id)) == (outer.id, made)
+    assert agent.traces.list(action="memory.created")[-1].task_id is None
+    assert agent.traces.list(task_id="task-nobody") == []
+
+
+def mine(agent: Any, task_id: str) -> list[str]:
+    """Returns what the traces of a task say that was done, newest first."""
+    return [each.action for each in agent.traces.list(task_id=task_id)]
+
+
 LISTS: list[Callable[[Namespace, int], Any]] = [
     lambda a, limit: a.timeline(limit=limit),
     lambda a, limit: a.diff(limit=limit).items,
