@@ -1760,6 +1760,21 @@ def test_entities_are_what_a_session_knows_of_things(agent: Namespace) -> None:
     )
 
 
+def test_memories_are_read_as_a_snapshot_holds_them(agent: Namespace) -> None:
+    made = [agent.memory.add(f"memory {number}", tags=[f"{number % 2}"]) for number in range(5)]
+    then = agent.at(agent.snapshot("then"))
+    agent.memory.update(made[0].id, content="changed since")
+    agent.memory.delete(made[1].id)
+    later = agent.memory.add("later")
+    assert then.memory.list() == made[::-1]
+    assert then.memory.list(limit=2, starting_after=made[3].id) == [made[2], made[1]]
+    assert then.memory.list(tags=["1"]) == [made[3], made[1]]
+    assert then.memory.get(made[0].id) == made[0]
+    gone = later.id
+    assert_raises(agent, errors.MemoryNotFound, lambda _: then.memory.get(gone), memory_id=gone)
+    assert_raises(agent, errors.InvalidValue, lambda _: then.memory.list(scope="global"))
+
+
 def test_traces_tell_what_happened(door: Door) -> None:
     agent = door.agent
     session = agent.sessions.create("helper", user_id="ada")

@@ -22,6 +22,7 @@ from holdfast.engine.journal.actions import trace_of_namespace
 from holdfast.engine.journal.chain import append
 from holdfast.engine.memories import Memories
 from holdfast.engine.memory.plane import looking
+from holdfast.engine.memory.reader import MemoriesReader
 from holdfast.engine.planes.handle import Handle, check_namespace
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.entities import Entities
@@ -104,6 +105,7 @@ class Moment:
         self.files = FilesReader(opened_at(handle, snapshot, Plane.FILES))
         self.store = StoreReader(opened_at(handle, snapshot, Plane.STORE))
         self.sessions = SessionsReader(handle, snapshot)
+        self.memory = MemoriesReader(handle, snapshot)
 
     def __repr__(self) -> str:
         return f"<Moment of {self._handle.name!r} at {self.snapshot.id}>"
