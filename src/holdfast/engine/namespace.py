@@ -18,8 +18,6 @@ from holdfast.engine.files.editing import Files
 from holdfast.engine.files.opening import opened_at, opened_head
 from holdfast.engine.files.reader import FilesReader
 from holdfast.engine.gitbackup.door import GitBackups
-from holdfast.engine.journal.actions import trace_of_namespace
-from holdfast.engine.journal.chain import append
 from holdfast.engine.memories import Memories
 from holdfast.engine.memory.plane import looking
 from holdfast.engine.memory.reader import MemoriesReader
@@ -39,6 +37,7 @@ from holdfast.engine.timeline import (
     merge,
     restore,
     retention,
+    room,
     snapshots,
     takeback,
     undo,
@@ -396,12 +395,7 @@ class Namespace:
 
     def set_quota(self, quota_bytes: QuotaBytes) -> None:
         """Limits how many content bytes the head may hold; None takes the limit away."""
-        self._handle.context.check_takes_away("set a quota")
-        with self._handle.context.work() as transaction:
-            head = self._handle.lock_or_create(transaction)
-            transaction.set_namespace_quota(head.namespace_id, quota_bytes)
-            told = trace_of_namespace("namespace.quota_set", head.name, quota_bytes=quota_bytes)
-            append(transaction, self._handle.context, head, told, door=self._handle.door)
+        room.set_quota(self._handle, quota_bytes)
 
     # By the names of other clients
 
