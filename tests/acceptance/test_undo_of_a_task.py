@@ -459,6 +459,16 @@ def test_a_request_that_names_a_task_is_that_tasks(server: Server) -> None:
         task = started.json()["task_id"]
         put("mine", task, "task-nobody")
         put("others")
+        for last, named in ((task, task), ("task-nobody", task), ("task-\xe9 new", task)):
+            said = http.post(
+                "/v1/traces",
+                json={"action": "tool.called"},
+                headers={b"X-Task": f"{task} {last}".encode("latin-1")},
+            )
+            assert said.json()["task_id"] == named
+        found = http.get("/v1/traces", params={"task_id": task}).json()["data"]
+        assert [each["action"] for each in found][-2:] == ["task.started", "snapshot.taken"]
+        assert {each["task_id"] for each in found} == {task}
         ended = http.post(f"/v1/tasks/{task}/fail", json={"rollback": True})
         assert ended.json()["restored_snapshot_id"] is not None
         keys = http.get("/v1/store/keys", params={"namespace": "n"}).json()["keys"]

@@ -673,6 +673,17 @@ def test_what_is_not_embedded_is_listed_and_never_found(rest: Rest) -> None:
     assert [each["id"] for each in rest.ok("GET", "/v1/memories")["data"]] == [made["id"]]
 
 
+def test_memories_of_a_snapshot_are_listed_and_not_searched(rest: Rest) -> None:
+    made = rest.ok("POST", "/v1/memories", status=201, json={"content": "tea"})
+    taken = rest.ok("POST", "/v1/snapshots", status=201, json={})["snapshot_id"]
+    rest.ok("PATCH", f"/v1/memories/{made['id']}", json={"content": "coffee"})
+    assert rest.ok("GET", f"/v1/memories/{made['id']}?at={taken}")["content"] == "tea"
+    for path in ("/v1/memories", "/v1/memory"):
+        (found,) = rest.ok("GET", f"{path}?at={taken}")["data"]
+        assert (found["object"], found["content"]) == ("memory", "tea")
+        assert rest.refused("GET", f"{path}?at={taken}&query=tea")[0] == 400
+
+
 def test_memories_have_bounds(rest: Rest) -> None:
     long = {"content": "x" * 10_001}
     assert rest.refused("POST", "/v1/memories", json=long) == (413, "content_too_large")

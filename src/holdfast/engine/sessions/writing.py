@@ -217,7 +217,14 @@ class Draft(msgspec.Struct, kw_only=True):
             self._put(*self.entry, trace, trace_id)
             return
         for trace, trace_id in self.traces:
-            chain.append(self.transaction, self.handle.context, self.head, trace, trace_id=trace_id)
+            chain.append(
+                self.transaction,
+                self.handle.context,
+                self.head,
+                trace,
+                door=self.handle.door,
+                trace_id=trace_id,
+            )
 
     def _put(
         self, session: SessionRow, entry: bytes, more: Size, trace: Trace, trace_id: TraceId
@@ -234,6 +241,7 @@ class Draft(msgspec.Struct, kw_only=True):
             trace,
             trace_id=trace_id,
             stream=head.namespace_id,
+            door=self.handle.door,
             version=None if made is None else made.digest,
             turn=None if said is None else said.digest,
         )

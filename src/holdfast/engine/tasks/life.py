@@ -215,4 +215,10 @@ def trace_of_task(action: str, task: TaskRun) -> Trace:
     """Returns the trace that tells of a task."""
     details = {"name": task.name, "before": task.before, "after": task.after}
     details = {name: value for name, value in details.items() if value is not None}
-    return Trace(action=action, resource_type="task", resource_id=task.id, details=details)
+    return Trace(
+        action=action,
+        resource_type="task",
+        resource_id=task.id,
+        task_id=task.id,
+        details=details,
+    )

@@ -56,7 +56,7 @@ def set_policy(handle: Handle, policy: Policy) -> None:
         head = handle.lock_or_create(transaction)
         transaction.set_retention(head.namespace_id, text)
         told = trace_of_namespace(SETTING, head.name, **msgspec.structs.asdict(policy))
-        append(transaction, handle.context, head, told)
+        append(transaction, handle.context, head, told, door=handle.door)
 
 
 def trace_of_purge(head: Head) -> Trace:
@@ -143,7 +143,7 @@ def _let_go(
             since = context.clock() - context.limits.retention
             transaction.drop_task_changes(now.namespace_id, before=since)
             told = trace_of_snapshots("snapshot.forgotten", now.name, gone)
-            append(transaction, context, now, told, each=places_of(gone))
+            append(transaction, context, now, told, door=handle.door, each=places_of(gone))
     return gone
 
 
