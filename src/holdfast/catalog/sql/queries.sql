@@ -7,6 +7,9 @@ SELECT {tenant} FROM tenants WHERE name = :name
 -- name: iter_tenants
 SELECT {tenant} FROM tenants ORDER BY id
 
+-- name: has_other_tenants
+SELECT EXISTS (SELECT 1 FROM tenants WHERE id < :tenant_id OR id > :tenant_id)
+
 -- name: add_tenant
 INSERT INTO tenants (name, public_id, created_at) VALUES (:name, :public_id, :now)
 ON CONFLICT (name) DO NOTHING
