@@ -67,7 +67,7 @@ class PackQueries:
         plain_bytes: int | None = None,
         now: datetime,
     ) -> PackId:
-        self._db.say("count_pack", tenant_id=tenant_id, bytes=size_bytes)
+        self._count_pack(tenant_id, size_bytes)
         row = self._db.one(
             "begin_pack",
             tenant_id=tenant_id,
@@ -89,7 +89,7 @@ class PackQueries:
         if row is None:
             return False
         tenant_id, size_bytes = row
-        self._db.say("count_pack", tenant_id=tenant_id, bytes=-size_bytes)
+        self._count_pack(tenant_id, -size_bytes)
         return True
 
     def add_inline_pack(
@@ -111,7 +111,17 @@ class PackQueries:
             now=to_us(now),
         )
         self._db.say("add_pack_data", name=name, data=data)
-        self._db.say("count_pack", tenant_id=tenant_id, bytes=len(data))
+        self._count_pack(tenant_id, len(data), inline=1)
+
+    def _count_pack(self, tenant_id: TenantId, size_bytes: int, *, inline: int = 0) -> None:
+        """Counts a pack that is added or withdrawn, and whether it lies inside the catalog."""
+        self._db.say(
+            "count_pack",
+            tenant_id=tenant_id,
+            bytes=size_bytes,
+            inline_packs=inline,
+            inline_bytes=inline * size_bytes,
+        )
 
     def get_pack_id(self, name: PackName) -> PackId:
         return PackId(rows.get_row(self._db.one("get_pack_id", name=name), "pack")[0])
