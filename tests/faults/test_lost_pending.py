@@ -183,6 +183,22 @@ def test_of_very_many_rows_one_that_is_missing_is_named_as_well(kept: Kept) -> N
         assert agent.store.get("s", "key 7") == 7
 
 
+def test_one_of_more_than_a_thousand_is_missed_after_others_have_written_too(kept: Kept) -> None:
+    agent = kept.vault.namespace("alice")
+    agent.store.set("s", "k7", 0)
+    agent.snapshot()
+    agent.store.set_many([("s", f"k{each}", 1) for each in range(1100)])
+    with kept.reopen() as vault:
+        agent = vault.namespace("alice")
+        assert agent.store.get("s", "kept") == 1
+        with kept.reopen() as other:
+            other.namespace("alice").store.set("s", "another", 1)
+        kept.sql("DELETE FROM pending WHERE plane = 'store' AND sequence > 0 AND key = ?", b"s\0k7")
+        with pytest.raises(PendingDamaged):
+            agent.store.get("s", "k7")
+        assert agent.store.get("s", "kept") == 1
+
+
 def _both_planes(kept: Kept) -> str:
     """Changes a session and a memory after a snapshot of both; returns the memory's id."""
     agent = kept.vault.namespace("alice")

@@ -19,12 +19,16 @@ from holdfast.errors import Damaged, PendingDamaged
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head, Plane
 
-MOST_ADDED: Final = 1024
+MOST_ADDED: Final = 2048
 """Rows of a namespace that are added up whenever others have written: of as many, it takes about
-1 ms. Where there are more, a process adds them up once, and goes on from there."""
+1 ms, as their keys are all that is read. Where there are more, a process adds them up once, and
+goes on from there; what is missing once others have written is found by snapshots and `verify`."""
 
 MOST_ADDED_ONCE: Final = 20_000
-"""Where there are even more, what is missing is found by snapshots and by `verify`."""
+"""Where there are even more, what is missing is found by these alone."""
+
+_MEAN_MARK: Final = ONE_MARK + ONE_MARK // 2
+"""What marks are on average: the sum of as many as count here says well how many they are."""
 
 MOST_REMEMBERED: Final = 10_000
 
@@ -142,7 +146,7 @@ def _is_whole(context: Context, of: Sum) -> bool:
     known = context.added.get(namespace_id, ())
     if not unfolded or unfolded in known:
         return True
-    return unfolded // ONE_MARK > (MOST_ADDED if known else MOST_ADDED_ONCE)
+    return unfolded // _MEAN_MARK > (MOST_ADDED if known else MOST_ADDED_ONCE)
 
 
 def _find_summed(
