@@ -168,8 +168,8 @@ class Head(msgspec.Struct, frozen=True):
     journal_hash: bytes | None = None
     """The hash of the newest of them."""
     unfolded: int | None = 0
-    """The sum of the marks of all files and keys of the store that are pending: what is missing of
-    them is noticed by it (`catalog/pending.py`). None if nobody has kept it since the last fold."""
+    """The sum of the marks of all keys that are pending: what is missing of them is noticed by it
+    (`catalog/pending.py`). None if nobody has kept it since the last fold."""
 
     @classmethod
     def of_nothing(cls, tenant_id: TenantId, name: str, *, now: datetime) -> "Head":

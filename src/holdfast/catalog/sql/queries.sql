@@ -92,6 +92,20 @@ SELECT n.id FROM namespaces n
 WHERE n.id = :namespace_id AND n.sequence = :sequence AND n.writer = :writer AND n.checksum = :checksum
   AND EXISTS (SELECT 1 FROM tenants t WHERE t.id = :tenant_id AND t.quota_bytes IS NULL)
 
+-- The mark of a key that is about to be put, if it is not pending yet.
+-- name: mark_pending
+UPDATE namespaces SET unfolded = unfolded + CAST(:mark AS BIGINT)
+WHERE id = :namespace_id AND NOT EXISTS (
+    SELECT 1 FROM pending p WHERE p.namespace_id = :namespace_id AND p.plane = :plane AND p.key = :key
+)
+
+-- That of one that is about to be discarded, if it is pending.
+-- name: unmark_pending
+UPDATE namespaces SET unfolded = unfolded - CAST(:mark AS BIGINT)
+WHERE id = :namespace_id AND EXISTS (
+    SELECT 1 FROM pending p WHERE p.namespace_id = :namespace_id AND p.plane = :plane AND p.key = :key
+)
+
 -- name: take_unfolded
 UPDATE namespaces SET unfolded = unfolded - CAST(:mark AS BIGINT) WHERE id = :namespace_id
 

@@ -135,8 +135,10 @@ class Context:
     settled: dict[NamespaceId, Any] = field(default_factory=dict[NamespaceId, Any])
     """The timelines of which nothing is to go for now: `timeline/settled.Settled`, whose module
     needs this one."""
-    added: dict[NamespaceId, int] = field(default_factory=dict[NamespaceId, int])
-    """The sum of marks for which all pending rows were seen to be there: `planes/missing.py`."""
+    added: dict[NamespaceId, tuple[int, ...]] = field(
+        default_factory=dict[NamespaceId, tuple[int, ...]]
+    )
+    """Sums of marks for which all pending rows are known to be there: `planes/missing.py`."""
 
     @classmethod
     def of(
