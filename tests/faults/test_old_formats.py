@@ -320,7 +320,7 @@ def carried_back(rows: Rows) -> Rows:
     for name, more in {
         "tenants": 2,
         "namespaces": 10,
-        "event_ends": 1,
+        "event_ends": 2,
         "sessions": 2,
         "branches": 1,
     }.items():

@@ -29,7 +29,7 @@ from holdfast.catalog.postgres_reach import Connection, Reach
 from holdfast.catalog.postgres_talk import READING, WRITING
 from holdfast.catalog.postgres_transaction import Conversation
 from holdfast.catalog.postgres_unfinished import check_finished
-from holdfast.catalog.queries import load_queries
+from holdfast.catalog.queries import TIMELINE, load_queries
 from holdfast.catalog.rows import Row
 from holdfast.catalog.tables import (
     Step,
@@ -112,7 +112,6 @@ class PostgresCatalog:
         self._wait_s, self._prepares = wait_s, prepares
         self._unfinished = unfinished
         self._slots = Slots(max_connections, wait_s=wait_s)
-        self._queries = load_queries("postgres")
         self._guard = threading.Lock()
         self._lines: Lines | None = None
         self._is_closed = False
@@ -299,6 +298,9 @@ class PostgresCatalog:
             apply(missing, partial(_run, connection), step=step)
             found = connection.execute("SHOW default_transaction_isolation").fetchone()
             self._begins = found != (_READ_COMMITTED,)
+            connection.commit()
+            connection.autocommit = True
+            self._queries = load_queries("postgres", tells_timeline=_tells_timeline(connection))
         return conninfo
 
 
@@ -313,6 +315,17 @@ def connect_first(url: str, *, wait_s: float = _WAIT_S) -> tuple[Connection, str
     # It takes no wishes.
     conninfo = _conninfo(url, wait_s=wait_s, session="")
     return psycopg.connect(conninfo), conninfo, True
+
+
+def _tells_timeline(connection: Connection) -> bool:
+    """Says whether a database says on which timeline it is: not all that are managed do."""
+    try:
+        connection.execute(f"SELECT {TIMELINE}")
+    except psycopg.Error:
+        if connection.broken:
+            raise
+        return False
+    return True
 
 
 def lock_opening(connection: Connection) -> None:

@@ -16,9 +16,9 @@ from holdfast.engine.planes.writers import is_own, mark_of
 from holdfast.engine.timeline import snapshots
 from holdfast.engine.timeline.room import check_rows
 from holdfast.engine.timeline.takeback import take_back
-from holdfast.errors import TaskEnded, TaskNotFound
+from holdfast.errors import InvalidValue, TaskEnded, TaskNotFound
 from holdfast.ids import SnapshotId
-from holdfast.model.basics import Head, SnapshotInfo
+from holdfast.model.basics import Head, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Restored
 from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.model.traces import Trace
@@ -72,28 +72,36 @@ class TaskLife:
             snapshots.take(self._handle, note, is_asked=False, also=add)
         return self.get(task_id)
 
-    def end_well(self, task_id: str, *, reason: str | None = None) -> TaskRun:
-        """Ends a task well."""
+    def end_well(
+        self, task_id: str, *, reason: str | None = None, snapshot: SnapshotLike | None = None
+    ) -> TaskRun:
+        """Ends a task well: with a snapshot that is taken now, or was taken of its end."""
         task = self.get(task_id)
         if task.status is TaskStatus.RUNNING:
             ended = replace(task, status=TaskStatus.COMPLETED, reason=reason)
-            self._end(ended, "task.completed", reason or "the task was completed")
+            self._end(ended, "task.completed", reason or "the task was completed", snapshot)
             task = self.get(task_id)
         if task.status is not TaskStatus.COMPLETED:
             raise TaskEnded(task_id, status=task.status.value)
         return task
 
     def end_badly(
-        self, task_id: str, *, error: str | None = None, rollback: bool | None = None
+        self,
+        task_id: str,
+        *,
+        error: str | None = None,
+        rollback: bool | None = None,
+        snapshot: SnapshotLike | None = None,
     ) -> TaskRun:
-        """Ends a task that went wrong: keeps the attempt."""
+        """Ends a task that went wrong: keeps the attempt, unless a snapshot does already."""
         task = self.get(task_id)
         if task.status is TaskStatus.RUNNING:
             # Kept with the failure: whoever goes on after a crash goes on with what was wanted.
             rolls_back = task.rolls_back if rollback is None else rollback
             told = None if error is None else _storable(error)
             ended = replace(task, status=TaskStatus.FAILED, reason=told, rolls_back=rolls_back)
-            self._end(ended, "task.failed", f"the task failed: {told or 'nobody said why'}")
+            said = f"the task failed: {told or 'nobody said why'}"
+            self._end(ended, "task.failed", said, snapshot)
             task = self.get(task_id)
         if task.status is not TaskStatus.FAILED:
             raise TaskEnded(task_id, status=task.status.value)
@@ -170,8 +178,11 @@ class TaskLife:
             raise TaskNotFound(task_id)
         return replace(found, namespace=self._handle.name)
 
-    def _end(self, ended: TaskRun, action: str, reason: str) -> None:
-        """Takes the snapshot of a task's end, unless somebody else has ended it by then."""
+    def _end(self, ended: TaskRun, action: str, reason: str, taken: SnapshotLike | None) -> None:
+        """Takes the snapshot of a task's end, if it is not `taken`.
+
+        Unless somebody else has ended it by then.
+        """
         context, note = self._handle.context, reason[:MAX_TEXT_CHARS]
         check_text("reason", ended.reason, max_chars=MAX_TEXT_CHARS)
 
@@ -188,6 +199,15 @@ class TaskLife:
             append(transaction, context, head, trace_of_task(action, done))
 
         told = Note(label=ended.name, reason=note, task_id=ended.id)
+        if taken is not None:
+            known = snapshots.resolve(self._handle, taken)
+            with suppress(_AlreadyEnded), context.work() as transaction:
+                head = self._handle.lock(transaction)
+                found = transaction.find_snapshot(head.namespace_id, known.id)
+                if found is None or found.task_id != ended.id:
+                    raise InvalidValue("a task ends with a snapshot that names it")
+                mark(found.id, transaction, head)
+            return
         with suppress(_AlreadyEnded):
             snapshots.take(self._handle, told, creates=False, is_bounded=False, also=mark)
 

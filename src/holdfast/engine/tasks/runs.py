@@ -38,12 +38,14 @@ class TaskRuns(Part):
 
     @does(CompleteTask)
     def complete(self, wanted: CompleteTask) -> TaskRun:
-        return self._life.end_well(wanted.task_id, reason=wanted.reason)
+        return self._life.end_well(wanted.task_id, reason=wanted.reason, snapshot=wanted.snapshot)
 
     @does(FailTask)
     def fail(self, wanted: FailTask) -> TaskRun:
         task_id, rollback = wanted.task_id, wanted.rollback
-        task = self._life.end_badly(task_id, error=wanted.error, rollback=rollback)
+        task = self._life.end_badly(
+            task_id, error=wanted.error, rollback=rollback, snapshot=wanted.snapshot
+        )
         wants_back = task.rolls_back if rollback is None else rollback
         if wants_back and task.restored is None:
             self._life.go_back(task)
