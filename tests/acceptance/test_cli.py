@@ -657,6 +657,27 @@ def test_an_archive_goes_out_and_comes_in_again(project: Session) -> None:
     assert project.files() == changed
 
 
+def test_what_is_refused_leaves_no_snapshot(project: Session) -> None:
+    project.ok("export", "../whole.tar")
+    whole = (project.project.parent / "whole.tar").read_bytes()
+    (project.project.parent / "half.tar").write_bytes(whole[: len(whole) // 2])
+    project.ok("fork", "taken")
+    project.write("src/app.py", "in no snapshot")
+    before = project.ok("log").out
+    refused = {
+        ("import", "../half.tar"): 2,
+        ("import", "--files", "../half.tar"): 2,
+        ("import", "../none.tar"): 3,
+        ("undo", "--task", "task-x"): 3,
+        ("fork", "taken"): 4,
+        ("fork", "../x"): 2,
+        ("switch", "-c", "taken"): 4,
+    }
+    for words, code in refused.items():
+        assert project(*words).code == code, words
+        assert project.ok("log").out == before, words
+
+
 def test_files_become_exactly_those_of_a_tar_file_or_a_folder(project: Session) -> None:
     before, above = project.files(), project.project.parent
     project.ok("export", "../files.tar", "--files")

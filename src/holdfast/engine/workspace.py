@@ -283,6 +283,7 @@ class Workspace(Looks):
             if wanted.dry_run:
                 seen = Glance(self._directory).at(self._plain)
                 return take_back(seen, task, keep_mine=keep_mine, dry_run=True, limit=limit)
+            self.runs.get(task)  # One that is not there is refused before anything is kept.
             check()
             follower = Follower(self._directory, force=wanted.force, progress=wanted.progress)
             return self._led(
@@ -325,14 +326,13 @@ class Workspace(Looks):
         progress: Progress = no_progress,
     ) -> Imported:
         """Replaces the directory's content by that of an exported file, which is not trusted."""
-        from holdfast.engine.archives.transfer import import_  # noqa: PLC0415 - see `Namespace`
+        from holdfast.engine.archives.transfer import surveyed  # noqa: PLC0415 - see `Namespace`
 
         follower = Follower(self._directory, force=force, progress=progress)
-        return self._brought_in(
-            lambda handle, _: import_(handle, source, progress=progress),
-            follower,
-            reason="before importing an archive",
-        )
+        with surveyed(self._plain, source, progress=progress) as bring:
+            return self._brought_in(
+                lambda handle, _: bring(handle), follower, reason="before importing an archive"
+            )
 
     def import_files(
         self,
@@ -342,14 +342,13 @@ class Workspace(Looks):
         progress: Progress = no_progress,
     ) -> ImportedFiles:
         """Makes the directory exactly what a plain tar file or another folder holds."""
-        from holdfast.engine.archives.plainfiles import import_files  # noqa: PLC0415 - as above
+        from holdfast.engine.archives.plainfiles import surveyed  # noqa: PLC0415 - as above
 
         follower = Follower(self._directory, force=force, is_exact=True, progress=progress)
-        done = self._brought_in(
-            lambda handle, _: import_files(handle, source, progress=progress),
-            follower,
-            reason="before importing files",
-        )
+        with surveyed(self._plain, source, progress=progress) as bring:
+            done = self._brought_in(
+                lambda handle, _: bring(handle), follower, reason="before importing files"
+            )
         return changed(done, left_out=[to_text(path) for path in follower.left_out])
 
     def merge(

@@ -268,11 +268,27 @@ def import_(handle: Handle, source: FileName, *, progress: Progress = no_progres
     What is pending is kept as a snapshot first. Raises `UnsafeArchive`, `VaultTooNew` or a
     `LimitExceeded`, with nothing changed, for an archive that cannot be used.
     """
+    with surveyed(handle, source, progress=progress) as bring:
+        return bring(handle)
+
+
+@contextmanager
+def surveyed(
+    handle: Handle, source: FileName, *, progress: Progress = no_progress
+) -> Generator[Callable[[Handle], Imported]]:
+    """Yields what brings an archive in; raises as `import_` for one that cannot be used.
+
+    For whoever has to keep something first, which would be for nothing then.
+    """
     with Source(source) as file:
         found = survey(file, handle.context.limits, progress)
         with handle.context.catalog.read() as transaction:
             _check_quota(handle.head_or_empty(transaction), found.manifest.size)
-        done, root_id = _bring_in(handle, file, found, progress)
+        yield lambda into: _import(into, file, found, progress)
+
+
+def _import(handle: Handle, file: Source, found: Surveyed, progress: Progress) -> Imported:
+    done, root_id = _bring_in(handle, file, found, progress)
     last = done[-1]
     return Imported(
         snapshot=last,
