@@ -163,6 +163,14 @@ def session_of(agent: str, project: Project) -> list[Said]:
             },
             {
                 **codex,
+                "hook_event_name": "PostToolUse",
+                "tool_name": "Bash",
+                "tool_input": {"command": "make"},
+                "tool_response": "made",
+                "tool_use_id": "call_1",
+            },
+            {
+                **codex,
                 "hook_event_name": "Stop",
                 "stop_hook_active": False,
                 "last_assistant_message": "Done.",
@@ -175,6 +183,13 @@ def session_of(agent: str, project: Project) -> list[Said]:
                 "hook_event_name": "BeforeTool",
                 "tool_name": "run_shell_command",
                 "tool_input": {"command": "make"},
+            },
+            {
+                **gemini,
+                "hook_event_name": "AfterTool",
+                "tool_name": "run_shell_command",
+                "tool_input": {"command": "make"},
+                "tool_response": {"llmContent": "made", "returnDisplay": "made", "error": None},
             },
             {
                 **gemini,
@@ -200,6 +215,13 @@ def session_of(agent: str, project: Project) -> list[Said]:
                 "cwd": where,
             },
             {**cursor, "hook_event_name": "beforeShellExecution", "command": "make", "cwd": where},
+            {
+                **cursor,
+                "hook_event_name": "afterShellExecution",
+                "command": "make",
+                "output": "made",
+                "duration": 12,
+            },
             {**cursor, "hook_event_name": "stop", "status": "completed", "loop_count": 0},
         ],
     }
@@ -493,6 +515,21 @@ def of_user(project: Project, agent: str) -> dict[str, str]:
     home = Path(project.environ["HOME"])
     written = json.loads((home / AGENTS[agent].personal).read_text())
     return {event: entry["command"] for event, (entry,) in written["hooks"].items()}
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_a_tool_wrote_is_of_its_prompt_when_it_ends(project: Project, agent: str) -> None:
+    commands = project.install(agent)
+    project.run("snapshot", "-m", "with hooks")
+    *_, after, _ = session = session_of(agent, project)
+    for said in session[:-1]:
+        if said is after:
+            project.shell("echo mine > made")
+        project.tell(commands[said["hook_event_name"]], json.dumps(said).encode())
+    # So what another conversation writes from here on is not taken for this one's.
+    (taken,) = project.json("log", "--json", "-n", "1")["snapshots"]
+    assert taken["task_id"] == project.prompts()[0]["task_id"]
+    assert project.json("status")["changes"] == []
 
 
 @pytest.mark.parametrize("roots", [1, 2])

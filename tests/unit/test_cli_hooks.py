@@ -39,7 +39,8 @@ def test_what_an_agent_wants_to_read_is_the_same_in_both_places() -> None:
 @pytest.mark.parametrize("agent", EVERY)
 def test_every_event_that_is_installed_means_something(agent: Agent) -> None:
     assert all(agent.moments[event] is not Moment.NOTHING for event in agent.installed)
-    assert {Moment.PROMPT, Moment.BEFORE, Moment.END} <= {agent.moments[e] for e in agent.installed}
+    heard = {agent.moments[event] for event in agent.installed}
+    assert {Moment.PROMPT, Moment.BEFORE, Moment.AFTER, Moment.END} <= heard
 
 
 def test_a_prompt_is_heard_with_its_conversation() -> None:

@@ -95,12 +95,15 @@ CLAUDE_CODE: Final = Agent(
     advice="A conversation that runs already takes them up when it is started again.",
 )
 
+_CODEX_TOOLS: Final = "Bash|apply_patch|Edit|Write|mcp__.*"
+
 CODEX: Final = Agent(
     name="codex",
     moments=_CLAUDE_LIKE,
     installed={
         "UserPromptSubmit": None,
-        "PreToolUse": "Bash|apply_patch|Edit|Write|mcp__.*",
+        "PreToolUse": _CODEX_TOOLS,
+        "PostToolUse": _CODEX_TOOLS,
         "Stop": None,
     },
     local=".codex/hooks.json",
@@ -109,6 +112,8 @@ CODEX: Final = Agent(
     reading=_CLAUDE_READING,
     advice="Codex runs them once you have trusted them: `/hooks` in Codex asks.",
 )
+
+_GEMINI_TOOLS: Final = "run_shell_command|write_file|replace|discovered_tool_.*|mcp_.*"
 
 GEMINI: Final = Agent(
     name="gemini",
@@ -125,7 +130,8 @@ GEMINI: Final = Agent(
     },
     installed={
         "BeforeAgent": None,
-        "BeforeTool": "run_shell_command|write_file|replace|discovered_tool_.*|mcp_.*",
+        "BeforeTool": _GEMINI_TOOLS,
+        "AfterTool": _GEMINI_TOOLS,
         "AfterAgent": None,
         "SessionEnd": None,
     },
@@ -158,7 +164,11 @@ CURSOR: Final = Agent(
         "preToolUse": "Shell|Write|Delete|MCP:.*",
         "beforeShellExecution": None,
         "beforeMCPExecution": None,
+        "afterShellExecution": None,
+        "afterMCPExecution": None,
         "afterFileEdit": None,
+        # Of what the three before say nothing.
+        "postToolUse": "Delete",
         "stop": None,
     },
     local=".cursor/hooks.json",
