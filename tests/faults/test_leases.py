@@ -217,17 +217,17 @@ def test_what_is_written_under_one_lock_for_long_costs_no_other_of_its_process(
         closing(PostgresCatalog(postgres_url)) as other,
         catalog.lock("first") as lease,
         catalog.lock("second"),
+        catalog.write() as transaction,
     ):
-        with catalog.write() as transaction:
-            lease.fence(transaction)
-            assert transaction.find_tenant("nobody") is None
-            until = time.monotonic() + 4
-            while time.monotonic() < until:
-                with pytest.raises(Busy), other.lock("second"):
-                    pass
-            # Nor does one's own process wait for it, which takes a third.
-            with catalog.lock("third"):
+        lease.fence(transaction)
+        assert transaction.find_tenant("nobody") is None
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            with pytest.raises(Busy), other.lock("second"):
                 pass
+        # Nor does one's own process wait for it, which takes a third.
+        with catalog.lock("third"):
+            pass
 
 
 def test_who_would_take_over_what_is_being_written_under_waits_only_briefly(

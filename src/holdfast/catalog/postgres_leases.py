@@ -176,7 +176,7 @@ class Leases:
                     )
                 ]
         # Last of all, to stand in line before whoever would take it over.
-        return all([self._renew_after(lease) for lease in left])
+        return not [lease for lease in left if not self._renew_after(lease)]
 
     def _renew_after(self, lease: Lease) -> bool:
         """Moves an end on when nothing is being written under it; False if that takes too long."""
