@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -17,6 +17,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 import holdfast
 from holdfast.catalog.postgres import PostgresCatalog, lock_opening
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.audit import alerts
+from holdfast.engine.core import rounds
 from holdfast.engine.objects.retired import LOCK
 from holdfast.errors import Busy, Damaged, Incompatible, Unavailable
 from holdfast.testing.poolers import pooled
@@ -139,6 +142,58 @@ def test_a_backup_that_has_lost_its_lock_reports_no_damage(
     end_terms(postgres_url)  # Otherwise the next one waits for it.
     with pytest.raises(Damaged, match="not backed up"):
         vault.backup(tmp_path / "backup")
+
+
+def test_a_round_that_has_lost_its_lock_stops_and_counts_as_none(
+    vault: holdfast.Holdfast, postgres_url: str
+) -> None:
+    context = cast("Any", vault)._context
+    done = list[str]()
+
+    def lose_it() -> None:
+        done.append("one")
+        take_over(postgres_url, rounds.LOCK)
+
+    def chores(*_: Any, **__: Any) -> list[Callable[[], object]]:
+        return [lose_it, lambda: done.append("another")]
+
+    hour = timedelta(hours=1)
+    with pytest.raises(Busy, match="taken"):
+        rounds.look_after(context, chores, every=hour, collects=hour)
+    assert done == ["one"]
+    assert rounds.find_lags(context).looked_after_at is None
+
+    def lose_it_last(*_: Any, **__: Any) -> list[Callable[[], object]]:
+        return [lose_it]
+
+    end_terms(postgres_url)
+    with pytest.raises(Busy, match="taken"):
+        rounds.look_after(context, lose_it_last, every=hour, collects=hour)
+    assert rounds.find_lags(context).looked_after_at is None
+
+
+def test_a_look_at_rates_that_has_lost_its_lock_is_left_to_whoever_has_it(
+    vault: holdfast.Holdfast, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault.events.listen()
+    for tenant in ("one", "another"):
+        sessions = vault.tenant(tenant).namespace("agent").sessions
+        sessions.rollback(sessions.create("bot").id, 0)
+    counts = Transaction.rollback_counts
+    looked = list[object]()
+
+    def losing(self: Any, tenant_id: Any, *args: Any, **more: Any) -> Any:
+        looked.append(tenant_id)
+        if len(looked) == 1:
+            take_over(postgres_url, alerts.CHORE)
+        return counts(self, tenant_id, *args, **more)
+
+    monkeypatch.setattr(Transaction, "rollback_counts", losing)
+    vault.watch_rollbacks()
+    assert len(looked) == 1
+    end_terms(postgres_url)
+    assert vault.watch_rollbacks() == 2
+    assert vault.watch_rollbacks(every=timedelta(hours=1)) == 0
 
 
 def test_who_has_lost_a_lock_writes_nothing_under_it(postgres_url: str) -> None:
