@@ -22,6 +22,7 @@ ASKS_S: Final = 15.0
 
 _SUM: Final = "livesum"
 _LAST: Final = "livemostrecent"
+_LEAST: Final = "livemin"
 
 USED: Final = Gauge(
     "holdfast_catalog_used",
@@ -65,6 +66,12 @@ INLINE: Final = Gauge(
     "holdfast_inline_bytes",
     "Bytes of packs that are in the catalog, until they are moved to where packs are.",
     multiprocess_mode=_LAST,
+)
+
+PACKS_ANSWERED: Final = Gauge(
+    "holdfast_packs_answered_timestamp_seconds",
+    "When the bucket, or wherever else packs are, last answered; 0 for packs beside the rows.",
+    multiprocess_mode=_LEAST,
 )
 
 _COUNTERS: Final[dict[str, Counter]] = {
