@@ -52,7 +52,7 @@ def test_packs_that_are_away_for_long_make_a_server_degraded_and_not_unready(
     place.problem = Unavailable("no answer")
     assert packs.look() == AGAIN_S
     assert look(packs).status == "healthy"
-    place.problem = StorageDenied("the keys are of yesterday")
+    place.problem = StorageDenied("the bucket", reason="the keys are of yesterday")
     place.now += AWAY_S
     assert packs.look() == AGAIN_S
     said = look(packs)
