@@ -7,10 +7,12 @@ stops: another does the round by then.
 """
 
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import lru_cache
 from typing import Final, Protocol
+
+from msgspec.structs import replace
 
 from holdfast.catalog.rows import Sorted
 from holdfast.engine.core.context import Context
@@ -119,8 +121,13 @@ def find_measures(context: Context) -> Measures:
     """Counts what operators look at."""
     with context.catalog.read() as transaction:
         found = transaction.measure(now=context.clock(), most=MOST_MEASURED)
-        return Measures(
+        measures = Measures(
             **found,
             looked_after_at=transaction.find_chore(RETENTION),
             collected_at=transaction.find_chore(COLLECTION),
         )
+    replicas, lag = 0, None
+    # By itself: there are makers of databases who do not answer this.
+    with suppress(HoldfastError), context.catalog.ask() as transaction:
+        replicas, lag = transaction.find_replicas()
+    return replace(measures, replicas=replicas, replica_lag_bytes=lag)
