@@ -307,16 +307,18 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
     def _find(self, config: RunnableConfig) -> Steps[CheckpointTuple | None]:
         named = named_in(config)
         place = self._place(named)
-        if named.checkpoint_id is None:
-            stored = yield from reading.find_newest(place)
-        else:
-            stored = yield from reading.find(place, named.checkpoint_id)
-        if stored is None:
-            return None
-        values = dict[str, bytes]()
-        if large := stored.record.large:
-            values = yield from reading.large_values(place.thread, large.values(), self._parts)
-        return self._tuple(Listed(place.thread, stored, values))
+        while True:
+            if named.checkpoint_id is None:
+                stored = yield from reading.find_newest(place)
+            else:
+                stored = yield from reading.find(place, named.checkpoint_id)
+            if stored is None:
+                return None
+            if not stored.record.large:
+                return self._tuple(Listed(place.thread, stored, {}))
+            read = yield from reading.with_values(place, stored, cache=self._parts)
+            if read is not None:
+                return self._tuple(Listed(place.thread, *read))
 
     def _reader(self) -> Serializer:
         # A copy of a saver is given another serializer.
