@@ -46,7 +46,6 @@ from holdfast.integrations.langgraph.records import (
     split_key,
     value_key,
 )
-from holdfast.model.values import BatchDone
 
 COPIED: Final = 20
 """Rows that are copied together: with each checkpoint go its values, however large."""
@@ -127,7 +126,7 @@ def _rows(key: str, made: Packed) -> dict[str, bytes]:
     return {**made.large, key: made.record}
 
 
-def _put_all(thread: str, rows: Mapping[str, bytes], **own: Any) -> Steps[BatchDone]:
+def _put_all(thread: str, rows: Mapping[str, bytes], **own: Any) -> Steps[Any]:
     """Puts rows, whatever others do; takes down the sign of who deletes."""
     for _ in range(TRIES - 1):
         try:
@@ -143,7 +142,7 @@ def _put_rows(
     *,
     expected: Sequence[Expected] | None = None,
     **own: Any,
-) -> Steps[BatchDone]:
+) -> Steps[Any]:
     """Puts rows, values before what has them; without `expected`, takes down who deletes' sign.
 
     What is more than goes together goes ahead, and nobody sees it: whoever deletes meanwhile takes
