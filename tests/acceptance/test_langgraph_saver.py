@@ -787,6 +787,18 @@ def test_what_was_begun_is_over_when_its_caller_was_cancelled(
         asyncio.run(run(agent))
 
 
+def test_the_newest_snapshot_that_holds_a_checkpoint_is_found(agent: Any) -> None:
+    saver = HoldfastSaver(agent, snapshots=True)
+    at = put(saver, "t", {"a": [1]})
+    held = saver.find_snapshot(at)
+    assert held is not None
+    saver.delete_thread("t")
+    agent.snapshot("without it", trace_id=at["configurable"]["checkpoint_id"])
+    assert saver.find_snapshot(at) == held
+    saver.restore(at)
+    assert values_of(saver, at) == {"a": [1]}
+
+
 def test_a_restore_is_of_a_thread_that_its_snapshot_holds(agent: Any) -> None:
     saver = HoldfastSaver(agent, snapshots=True)
     first = put(saver, "a", {"messages": ["hello"]})

@@ -121,6 +121,37 @@ def test_items_are_found_by_their_meaning(agent: Any) -> None:
         HoldfastStore(agent, index={"dims": 4, "embed": embed}).put(("docs",), "r", {"text": "a"})
 
 
+def test_an_item_that_is_put_without_an_index_has_no_vector_of_another(agent: Any) -> None:
+    store = HoldfastStore(agent, index={"dims": 3, "embed": embed})
+    store.put(("docs",), "k", {"text": "red"})
+    HoldfastStore(agent).put(("docs",), "k", {"text": "blue"})
+    assert [(each.value, each.score) for each in store.search(("docs",), query="red")] == [
+        ({"text": "blue"}, None)
+    ]
+    with pytest.raises(InvalidValue, match="vectors"):
+        HoldfastStore(agent, name="langgraph-store.vectors")
+
+
+def test_what_has_expired_is_found_in_one_request(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with holdfast.Client(server.api_key, url=server.url, namespace="sweeping") as client:
+        store, asked = HoldfastStore(client), list[str]()
+        for number in range(20):
+            store.put(("n",), f"ever {number}", {"a": 1})
+            store.put(("n",), f"short {number}", {"a": 1}, ttl=0 if number % 10 else None)
+        send = client.sender.send
+        monkeypatch.setattr(
+            client.sender, "send", lambda call: asked.append(call.path) or send(call)
+        )
+        run = client.sender.run
+        monkeypatch.setattr(client.sender, "run", lambda steps: asked.append("") or run(steps))
+        assert store.sweep_ttl() == 18
+        # Names, items, their tags, and a delete for each.
+        assert len(asked) <= 3 + 18 + 2
+        assert len(store.search(("n",), limit=50)) == 22
+
+
 def test_items_expire(near: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     store = HoldfastStore(near, ttl={"default_ttl": 10, "refresh_on_read": True})
 

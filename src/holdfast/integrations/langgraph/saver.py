@@ -235,16 +235,15 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         One that does not hold it is none: a copy of a thread has the ids of the first.
         """
         wanted = checkpoint_of(config)
-        found = self._door.do(lambda _: self._door.world.timeline(trace_id=wanted, limit=1))
-        return found[0] if found and self.at(found[0]).get_tuple(config) is not None else None
+        found = self._door.do(lambda _: self._door.world.timeline(trace_id=wanted))
+        return next((each for each in found if self.at(each).get_tuple(config)), None)
 
     async def afind_snapshot(self, config: RunnableConfig) -> SnapshotInfo | None:
         """Returns what `find_snapshot` does."""
         wanted = checkpoint_of(config)
-        found = await self._door.ado(lambda _: self._door.world.timeline(trace_id=wanted, limit=1))
-        if not found or await self.at(found[0]).aget_tuple(config) is None:
-            return None
-        return found[0]
+        found = await self._door.ado(lambda _: self._door.world.timeline(trace_id=wanted))
+        those = (each for each in found if await self.at(each).aget_tuple(config))
+        return await anext(those, None)
 
     def restore(self, config: RunnableConfig) -> Restored:
         """Brings back everything as it was when a checkpoint was put: files, state, conversation.
