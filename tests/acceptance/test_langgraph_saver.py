@@ -36,12 +36,12 @@ from pydantic import BaseModel
 
 import holdfast
 from holdfast.errors import Damaged, InvalidValue, SnapshotNotFound
+from holdfast.integrations import portions as portioning
 from holdfast.integrations.langgraph import CheckpointWithoutSnapshot, HoldfastSaver
-from holdfast.integrations.langgraph import reading as saver_reading
 from holdfast.integrations.langgraph import writing as saver_writing
 from holdfast.integrations.langgraph.caching import Parts
 from holdfast.integrations.langgraph.messages import CLASSES, reader_of
-from holdfast.integrations.langgraph.records import Large, decode_checkpoint
+from holdfast.integrations.langgraph.records import Large, decode_checkpoint, value_key
 from holdfast.testing.servers import Begin, Server, running_server
 
 pytestmark = pytest.mark.in_memory
@@ -352,7 +352,7 @@ def test_what_is_too_large_for_a_request_goes_in_several(apart: Any) -> None:
 def test_nothing_that_goes_ahead_is_deleted_by_who_prunes_meanwhile(
     near: Any, act: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(saver_reading, "PORTION_BYTES", 60_000)
+    monkeypatch.setattr(portioning, "PORTION_BYTES", 60_000)
     saver, pruned, batch = HoldfastSaver(near), list[bool](), type(near.store).batch
     values = {name: LARGE[number:] for number, name in enumerate("abc")}
     put(saver, "t", {})
@@ -404,7 +404,7 @@ def test_what_is_deleted_between_two_requests_is_not_called_damage(apart: Any) -
 
     def deletes_the_newest() -> None:
         key = next(k for k in keys_of(apart, "t") if fourth["configurable"]["checkpoint_id"] in k)
-        large = saver_reading.value_key
+        large = value_key
         stored = decode_checkpoint(apart.store.raw.get("langgraph/t", key)).large["big"].parts
         gone = [("langgraph/t", key), *(("langgraph/t", large(part.name)) for part in stored)]
         apart.store.delete_many(gone)

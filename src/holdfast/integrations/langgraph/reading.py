@@ -1,6 +1,6 @@
 """What is read of checkpoints, step by step; `integrations.doors` carries it out."""
 
-from collections.abc import Collection, Generator, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import Damaged
@@ -21,16 +21,13 @@ from holdfast.integrations.langgraph.records import (
     value_of,
     values_of,
 )
+from holdfast.integrations.portions import portions
 
 NEAR: Final = 3
 """Rows that are read to find the newest checkpoint: mostly it has the writes of one task or two."""
 
 PAGE: Final = 100
 """Rows that are read together where all of them are wanted; each is of some KiB."""
-
-PORTION_BYTES: Final = 8 << 20
-PORTION: Final = 1000
-"""Values that are read or put together."""
 
 
 class Missing(Damaged):
@@ -54,19 +51,6 @@ def items(thread: str, prefix: str, **options: Any) -> Step:
 def keys(thread: str, prefix: str, **options: Any) -> Step:
     """Reads keys of a thread."""
     return lambda store: store.keys(thread, prefix, **options)
-
-
-def portions(sizes: Iterable[tuple[str, int]]) -> Generator[list[str]]:
-    """Yields names in portions that are read, or put, together."""
-    names, total = list[str](), 0
-    for name, size in sizes:
-        if names and (total + size > PORTION_BYTES or len(names) == PORTION):
-            yield names
-            names, total = [], 0
-        names.append(name)
-        total += size
-    if names:
-        yield names
 
 
 # Checkpoints

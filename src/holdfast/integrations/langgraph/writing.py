@@ -22,14 +22,12 @@ from holdfast.errors import NotAsExpected
 from holdfast.integrations.doors import Step, Steps
 from holdfast.integrations.langgraph.caching import Left, Lefts
 from holdfast.integrations.langgraph.reading import (
-    PORTION,
     Missing,
     Stored,
     all_of,
     items,
     keys,
     large_values,
-    portions,
 )
 from holdfast.integrations.langgraph.records import (
     CHECKPOINTS,
@@ -46,6 +44,7 @@ from holdfast.integrations.langgraph.records import (
     split_key,
     value_key,
 )
+from holdfast.integrations.portions import PORTION, portions
 
 COPIED: Final = 20
 """Rows that are copied together: with each checkpoint go its values, however large."""
