@@ -34,9 +34,9 @@ from holdfast.integrations.adk import (
     HoldfastArtifactService,
     HoldfastMemoryService,
     HoldfastSessionService,
+    sessions,
 )
 from holdfast.integrations.adk import artifacts as kept
-from holdfast.integrations.adk import sessions
 
 pytestmark = [pytest.mark.anyio, pytest.mark.in_memory]
 
