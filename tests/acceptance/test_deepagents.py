@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ deepagents = pytest.importorskip("holdfast.integrations.deepagents", reason="no 
 
 pytestmark = pytest.mark.in_memory
 
+_NUMBERS = count(1)
+
 
 @pytest.fixture(scope="module")
 def server(home: Path, at_once: Begin) -> Iterator[Server]:
@@ -26,7 +29,8 @@ def server(home: Path, at_once: Begin) -> Iterator[Server]:
 def agent(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Any]:
     if request.param == "http":
         server: Server = request.getfixturevalue("server")
-        with holdfast.Client(server.api_key, url=server.url, namespace="deep") as client:
+        name = f"deep-{next(_NUMBERS)}"
+        with holdfast.Client(server.api_key, url=server.url, namespace=name) as client:
             yield client
         return
     with holdfast.open(tmp_path / "vault") as vault:
@@ -72,6 +76,37 @@ def test_files_are_those_of_the_namespace(agent: Any) -> None:
     assert asyncio.run(backend.als("/")).entries[0]["path"] == "/a.bin"
     agent.restore(before)
     assert backend.read("/src/app/main.py").error is None
+
+
+def test_lines_end_as_they_did(agent: Any) -> None:
+    backend = deepagents.HoldfastBackend(agent)
+
+    def edited(data: bytes, old: str, new: str) -> bytes:
+        agent.files.write("a.txt", data)
+        assert backend.edit("/a.txt", old, new).error is None
+        return agent.files.read("a.txt")
+
+    whole = b"one\r\ntwo\r\n"
+    for old, new in (("one\ntwo", "1\n2"), ("one\r\ntwo", "1\r\n2"), ("one", "0\none")):
+        left = edited(whole, old, new)
+        assert left.count(b"\n") == left.count(b"\r\n")
+        assert left.startswith(
+            new.splitlines()[0].encode() + b"\r\n" + new.splitlines()[1].encode()
+        )
+    mixed = b"one\r\ntwo\nthree\n"
+    assert edited(mixed, "two\nthree", "2\n3") == b"one\r\n2\n3\n"
+    assert edited(mixed, "one\ntwo", "1\n2") == b"1\r\n2\nthree\n"
+    assert edited(b"one\ntwo\n", "one\ntwo", "1\n2") == b"1\n2\n"
+
+
+def test_what_is_no_text_by_its_name_comes_in_base64(agent: Any) -> None:
+    backend = deepagents.HoldfastBackend(agent)
+    for name in ("p.png", "v.mkv", "P.PDF"):
+        agent.files.write(name, "abc\n")
+        assert backend.read(f"/{name}", limit=1).file_data == {
+            "content": "YWJjCg==",
+            "encoding": "base64",
+        }
 
 
 @pytest.mark.parametrize("path", ["/../x", "relative", "/a/../../x", "/\0", "", "/a//b"])
