@@ -3,7 +3,7 @@
     c NS ID SPACE                a checkpoint: metadata, small values, names of large ones
     c NS ID SPACE wTASK          what a task wrote on it
     c NS ID SPACE wTASK SPACE -3 a special write of a task, which may be replaced
-    v NAME                       a large value or part of a list, by the hash of its bytes
+    v NAME                       a large value, or a part of one, by the hash of its bytes
     pruning                      somebody is deleting, see `writing`
 
 So a checkpoint and its writes lie side by side, the newest last: one read from the end finds both.

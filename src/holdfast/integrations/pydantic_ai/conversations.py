@@ -158,18 +158,18 @@ class HoldfastConversationStore(ConversationStore):
             raise ConversationConflict(name)
         *ahead, last = _in_portions(family, new_entries)
         if ahead and (found is not None or base is not None):
-            known = {each[:2] for each in expected}
-            marks = [(FAMILIES, family), (FAMILIES, _to_mark(family))]
-            there = zip(marks, store.find_many(marks), strict=True)
-            expected += [
-                (*mark, ABSENT if each is None else each.tag or ABSENT)
-                for mark, each in there
-                if mark not in known
-            ]
+            # Those that are expected already were read before.
+            expected = [*self._marks_of(family), *expected]
         for some in ahead:
             store.set_many(some)
         items += [*last, (RECORDS, name, _from_record(record, family))]
         store.set_many(items, expected=expected)
+
+    def _marks_of(self, family: str) -> list[tuple[str, str, str]]:
+        """Returns what a family's members are, and who deleted last, to be expected."""
+        places = [(FAMILIES, family), (FAMILIES, _to_mark(family))]
+        there = zip(places, self._store.find_many(places), strict=True)
+        return [(*place, ABSENT if each is None else each.tag or ABSENT) for place, each in there]
 
     def _find_members(self, entry_id: str) -> StoreValue | None:
         """Returns the conversations of the family that an entry belongs to; None without it."""
