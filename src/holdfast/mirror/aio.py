@@ -12,10 +12,10 @@ from functools import update_wrapper
 from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
-from holdfast.engine.tasks.contexts import Tasks
+from holdfast.engine.tasks.contexts import Task, Tasks
 from holdfast.ids import IdMaker
 from holdfast.mirror.workspace import RemoteWorkspace
-from holdfast.model.basics import SnapshotInfo, SnapshotLike
+from holdfast.model.basics import SnapshotInfo
 from holdfast.model.changes import Restored
 
 P = ParamSpec("P")
@@ -94,6 +94,7 @@ class AsyncRemoteWorkspace:
     text_diffs = awaited(RemoteWorkspace.text_diffs)
     history = awaited(RemoteWorkspace.history)
     restore = awaited(RemoteWorkspace.restore)
+    end_badly = awaited(RemoteWorkspace.end_badly)
     take_over = awaited(RemoteWorkspace.take_over)
     read_rules = awaited(RemoteWorkspace.read_rules)
     undo = awaited(RemoteWorkspace.undo)
@@ -147,11 +148,9 @@ class _Place:
         """Captures everything as it is now."""
         return self._opened().snapshot(label, reason=reason, task_id=task_id, rules=rules)
 
-    def restore(
-        self, snapshot: SnapshotLike, *, reason: str | None = None, rules: bytes | None = None
-    ) -> Restored:
-        """Brings a snapshot back."""
-        return self._opened().restore(snapshot, reason=reason, rules=rules)
+    def end_badly(self, task: Task, *, reason: str) -> Restored | None:
+        """Takes back what a task changed in the directory."""
+        return self._opened().end_badly(task, reason=reason)
 
     def read_rules(self) -> bytes:
         """Returns what says what is left out."""

@@ -26,7 +26,7 @@ from holdfast.engine.capturing.capture import Rereading
 from holdfast.engine.directory.preview import preview
 from holdfast.engine.directory.writer import Follower
 from holdfast.engine.exchange.coverage import lacking_of
-from holdfast.engine.tasks.contexts import Tasks
+from holdfast.engine.tasks.contexts import Task, Tasks
 from holdfast.engine.timeline.diff import collect_changes
 from holdfast.engine.timeline.selection import Selection, select
 from holdfast.engine.timeline.takeback import check_choice
@@ -91,6 +91,28 @@ class RemoteWorkspace(Comparing):
         """Returns a task on this directory: a context, plain or asynchronous, or a decorator."""
         ids = self._local.handle.context.ids
         return Tasks(self, name, ids=ids, rollback_on_failure=rollback_on_failure, directory=self)
+
+    def end_badly(
+        self, task: Task, *, reason: str, progress: Progress = no_progress
+    ) -> Restored | None:
+        """Brings the files back that were there before a task that failed, and nothing else.
+
+        The server knows of no task that is the directory's: what was done meanwhile to the store,
+        to sessions and to memories may be anybody's, and stays.
+        """
+        target, limit = task.before, SHOWN
+        with self._exclusive(makes_anew=True), self._local.directory.judged_by(task.rules):
+            self._finish(progress)
+            follower = self._follower(force=False, progress=progress, target=target)
+            done, moved = self._pair.move(
+                lambda: self.namespace.restore(
+                    target, planes=[Plane.FILES], limit=limit, reason=reason
+                ),
+                back=self.namespace.undo,
+                follower=follower,
+                reason=f"before restoring {target.id}",
+            )
+            return replace(self._told(done, moved, follower, limit=limit), by_snapshots=True)
 
     def take_over(self) -> None:
         """Takes what stands in the directory's place for it, be it what it may."""
