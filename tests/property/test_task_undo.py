@@ -209,8 +209,10 @@ class World:
                 assert {*done.left} == self.named(left)
                 assert done.verified is not dry_run
         if back and (keep_mine or not left):
+            # One that is still at work goes on from what it is now.
+            by = who if who in self.open else f"undo of {who}"
             for key, value in back.items():
-                self.model.change(f"undo of {who}", key, value)
+                self.model.change(by, key, value)
 
     def restore(self, chance: random.Random) -> None:
         snapshot, then = chance.choice(self.then)
