@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast.errors import OthersChanged
+from holdfast.errors import OthersChanged, TaskRunning
 from holdfast.testing.servers import Server
 
 pytestmark = pytest.mark.in_memory
@@ -174,12 +174,33 @@ def test_a_directory_that_went_comes_back_beside_others(place: Place) -> None:
     assert task.rolled_back.was_missing
 
 
-def test_a_command_that_fails_takes_nothing_of_others_away(
-    tmp_path: Path, warm: tuple[str, ...]
-) -> None:
-    tree, vault = tmp_path / "tree", tmp_path / "vault"
-    tree.mkdir()
-    (tree / "a").write_text("before")
+class Shell:
+    """Somebody who types commands in a directory."""
+
+    def __init__(self, folder: Path, warm: tuple[str, ...]) -> None:
+        self.tree, self.vault, self._warm = folder / "tree", folder / "vault", warm
+        self.tree.mkdir()
+        (self.tree / "a").write_text("before")
+        assert self("init").returncode == 0
+
+    def __call__(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*self._warm, *arguments],
+            cwd=self.tree,
+            env={**os.environ, "HOLDFAST_DATA": str(self.vault)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+@pytest.fixture
+def shell(tmp_path: Path, warm: tuple[str, ...]) -> Shell:
+    return Shell(tmp_path, warm)
+
+
+def test_a_command_that_fails_takes_nothing_of_others_away(tmp_path: Path, shell: Shell) -> None:
+    tree, vault = shell.tree, shell.vault
     program = tmp_path / "other.py"
     program.write_text(
         "import sys, holdfast\n"
@@ -190,19 +211,8 @@ def test_a_command_that_fails_takes_nothing_of_others_away(
         "        other.memory.add('milk at two')\n"
     )
 
-    def typed(*arguments: str) -> "subprocess.CompletedProcess[str]":
-        return subprocess.run(
-            [*warm, *arguments],
-            cwd=tree,
-            env={**os.environ, "HOLDFAST_DATA": str(vault)},
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    assert typed("init").returncode == 0
     script = f"echo broken > a; {sys.executable} {program} {vault}; exit 3"
-    done = typed("--json", "run", "--rollback-on-failure", "--", "sh", "-c", script)
+    done = shell("--json", "run", "--rollback-on-failure", "--", "sh", "-c", script)
     assert done.returncode == 3, done.stderr
     back = json.loads(done.stdout)["rolled_back"]
     assert back["by_snapshots"]
@@ -213,6 +223,46 @@ def test_a_command_that_fails_takes_nothing_of_others_away(
         assert other.store.get("n", "o") == 1
         assert [each.content for each in other.memory.list()] == ["milk at two"]
         assert other.tasks.list()[-1].restored is not None
+
+
+def test_a_command_that_was_killed_stands_in_nobodys_way(shell: Shell) -> None:
+    tree = shell.tree
+    with holdfast.open(shell.vault) as vault, vault.namespace("tree").task("earlier"):
+        pass
+    before = shell("snapshot", "-q").stdout.strip()
+    assert shell("run", "--", "sh", "-c", "echo 1 > killed; kill -9 $PPID").returncode != 0
+    assert shell("run", "--", "sh", "-c", "echo 1 > went-well").returncode == 0
+    done = shell("restore", before, "--keep-mine")
+    assert done.returncode == 0, done.stderr
+    assert "files:killed stays" in done.stdout
+    assert sorted(path.name for path in tree.iterdir()) == ["a", "killed"]
+    with holdfast.open(shell.vault) as vault:
+        (task,) = vault.namespace("tree").tasks.list(status="running")
+    refused = shell("undo", "--task", task.id)
+    assert (refused.returncode, "--end" in refused.stderr) == (4, True)
+    assert shell("undo", "--task", task.id, "--end", "--dry-run").returncode == 2
+    assert shell("undo", "--end").returncode == 2
+    ended = shell("undo", "--task", task.id, "--end")
+    assert ended.returncode == 0, ended.stderr
+    assert "between its two snapshots" in ended.stdout
+    assert [path.name for path in tree.iterdir()] == ["a"]
+    with holdfast.open(shell.vault) as vault:
+        assert vault.namespace("tree").tasks.get(task.id).status == "failed"
+
+
+def test_a_task_of_a_directory_that_is_ended_by_hand_goes_back(place: Place) -> None:
+    with place.others.task("earlier"):
+        place.others.store.set("n", "o", 1)
+    project = place.project
+    before = project.snapshot("before")
+    project.runs.note_begun("dies", id="task-that-died", before=before)
+    (place.tree / "a").write_text("by the task")
+    project.snapshot("somebody looks")
+    with pytest.raises(TaskRunning):
+        project.undo(task="task-that-died")
+    place.others.tasks.fail("task-that-died")
+    assert project.undo(task="task-that-died").by_snapshots
+    assert (place.files(), place.others.store.get("n", "o")) == ({"a": "before"}, 1)
 
 
 def test_a_task_of_a_remote_directory_takes_back_files_alone(

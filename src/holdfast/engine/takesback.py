@@ -16,7 +16,9 @@ from holdfast.engine.tasks.life import TaskLife
 from holdfast.engine.timeline.takeback import take_back
 from holdfast.engine.timeline.takeback_many import take_back_since
 from holdfast.errors import TaskEnded
+from holdfast.model.basics import SnapshotInfo
 from holdfast.model.changes import Restored
+from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.operations.checks import checked
 from holdfast.operations.snapshots import Note, RestoreOfDirectory
 from holdfast.operations.timeline import UndoOfDirectory
@@ -35,6 +37,32 @@ class TakesBack(Looks):
         self, act: Act[Restored], follower: Follower, *, reason: str, keeps_redo: bool = False
     ) -> Restored:
         """Moves timeline and directory; returns what was done, and what had to be before."""
+
+    @property
+    def _life(self) -> TaskLife:
+        return TaskLife(self._plain)
+
+    @abstractmethod
+    def snapshot_if_changed(
+        self,
+        label: str | None = None,
+        *,
+        reason: str | None = None,
+        task_id: str | None = None,
+    ) -> SnapshotInfo | None:
+        """Captures the directory if it differs from what the timeline stands on."""
+
+    def give_up(self, task_id: str) -> TaskRun:
+        """Ends a task as failed whose process has died; one that has ended stays as it is.
+
+        What is there by now is what it has left, as far as anybody knows.
+        """
+        task = self._life.get(task_id)
+        if task.status is not TaskStatus.RUNNING:
+            return task
+        said = "its process had died"
+        self.snapshot_if_changed(task.name, reason=f"the task failed: {said}", task_id=task_id)
+        return self._life.end_badly(task_id, error=said, rollback=False)
 
     def end_badly(
         self, task: Task, *, reason: str, progress: Progress = no_progress
