@@ -39,6 +39,9 @@ class Failure(Exception):
 
 Moment = tuple[dict[Key, Any], dict[Key, int]]
 
+Then = tuple[Any, Moment, dict[Key, int]]
+"""A snapshot, what it holds, and how often each key had been changed by then."""
+
 
 @dataclass
 class Model:
@@ -65,6 +68,9 @@ class Model:
 
     def moment(self) -> Moment:
         return dict(self.now), dict(self.versions)
+
+    def counts(self) -> dict[Key, int]:
+        return {key: len(changes) for key, changes in self.history.items()}
 
     def go_to(self, who: str, moment: Moment) -> None:
         then, versions = moment
@@ -113,7 +119,8 @@ class World:
         memories = {("memories", each): word for each, word in self.remembered.items()}
         self.keys = [*KEYS, *(("sessions", each) for each in self.ids), *memories]
         self.model = Model({("sessions", each): (0, ()) for each in self.ids} | memories)
-        self.then = [(self.outside.snapshot(), self.model.moment())]
+        self.then = list[Then]()
+        self.remember_then()
         self.agents = {f"{n}": vault.namespace(name) for n in range(tasks)}
         self.open = {
             name: agent.task(name, rollback_on_failure=True) for name, agent in self.agents.items()
@@ -214,16 +221,42 @@ class World:
             for key, value in back.items():
                 self.model.change(by, key, value)
 
+    def remember_then(self) -> None:
+        snapshot = self.outside.snapshot()
+        self.then.append((snapshot, self.model.moment(), self.model.counts()))
+
     def restore(self, chance: random.Random) -> None:
-        snapshot, then = chance.choice(self.then)
+        snapshot, then, _ = chance.choice(self.then)
         self.outside.restore(snapshot)
         self.model.go_to(OUTSIDE, then)
+
+    def restore_beside(self, chance: random.Random) -> None:
+        """What tasks did goes back where that is known; what stays has not moved at all."""
+        snapshot, (then, _), counts = chance.choice(self.then)
+        before = dict(self.model.now)
+        try:
+            done = self.outside.restore(snapshot, keep="mine")
+            left = {*done.left}
+        except NothingToUndo:
+            left = None
+        found = self.find()
+        for key in {*before, *found}:
+            since = self.model.history.get(key, [])[counts.get(key, 0) :]
+            was, now = before.get(key), found.get(key)
+            name = next(iter(self.named({key})))
+            if was != now:
+                assert since[-1][0] in self.agents, "what others made last stays"
+                assert name not in (left or ()), "what stays has not moved"
+                self.model.change(OUTSIDE, key, now)
+            if all(who in self.agents for who, *_ in since):
+                is_told = left is None or name in left
+                assert now == then.get(key) or is_told, "tasks alone have changed it"
 
     @staticmethod
     def named(keys: set[Key]) -> set[str]:
         return {f"{plane}:{'n/' if plane == 'store' else ''}{name}" for plane, name in keys}
 
-    def check(self) -> None:
+    def find(self) -> dict[Key, Any]:
         agent, found = self.outside, dict[Key, Any]()
         for name in agent.store.keys("n"):
             found["store", name] = agent.store.get("n", name)
@@ -238,7 +271,11 @@ class World:
             found["memories", memory.id] = self.remembered[memory.id] = memory.content
             word = memory.content.split()[0]
             assert [each.id for each in agent.memory.search(word, threshold=0.0)] == [memory.id]
-        assert found == {key: value for key, value in self.model.now.items() if value is not None}
+        return found
+
+    def check(self) -> None:
+        there = {key: value for key, value in self.model.now.items() if value is not None}
+        assert self.find() == there
 
 
 def play(world: World, chance: random.Random) -> None:
@@ -252,11 +289,13 @@ def play(world: World, chance: random.Random) -> None:
             case 2 | 3:
                 world.undo(chance.choice([*world.agents]), keep_mine=chance.random() < 0.3)
             case 4:
-                world.then.append((world.outside.snapshot(), world.model.moment()))
+                world.remember_then()
             case 5:
                 world.restore(chance)
             case 6:
                 world.vault.collect()
+            case 7:
+                world.restore_beside(chance)
             case _:
                 world.write(who, chance.choice(world.keys), chance)
         world.check()
