@@ -245,7 +245,8 @@ class World:
             was, now = before.get(key), found.get(key)
             name = next(iter(self.named({key})))
             if was != now:
-                assert since[-1][0] in self.agents, "what others made last stays"
+                by_tasks = [new for who, _, new in since if who in self.agents]
+                assert was in by_tasks, "what others made last stays"
                 assert name not in (left or ()), "what stays has not moved"
                 self.model.change(OUTSIDE, key, now)
             if all(who in self.agents for who, *_ in since):
