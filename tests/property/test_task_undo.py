@@ -69,6 +69,18 @@ class Model:
     def moment(self) -> Moment:
         return dict(self.now), dict(self.versions)
 
+    def go_back(self, task: str, key: Key, value: Any) -> None:
+        """Changes what a task at work takes back of itself: it goes on from what it found."""
+        steps = zip(self.history[key], self.made[key], strict=True)
+        found = next(before for (who, *_), (before, _) in steps if who == task)
+        self.change(task, key, value, found)
+
+    def bring_back(self, who: str, key: Key, value: Any) -> None:
+        """Changes what becomes what some task found last."""
+        steps = [*zip(self.history[key], self.made[key], strict=True)]
+        found = next(before for (_, old, _), (before, _) in reversed(steps) if old == value)
+        self.change(who, key, value, found)
+
     def counts(self) -> dict[Key, int]:
         return {key: len(changes) for key, changes in self.history.items()}
 
@@ -216,10 +228,11 @@ class World:
                 assert {*done.left} == self.named(left)
                 assert done.verified is not dry_run
         if back and (keep_mine or not left):
-            # One that is still at work goes on from what it is now.
-            by = who if who in self.open else f"undo of {who}"
             for key, value in back.items():
-                self.model.change(by, key, value)
+                if who in self.open:
+                    self.model.go_back(who, key, value)
+                else:
+                    self.model.change(f"undo of {who}", key, value)
 
     def remember_then(self) -> None:
         snapshot = self.outside.snapshot()
@@ -241,14 +254,15 @@ class World:
             left = None
         found = self.find()
         for key in {*before, *found}:
-            since = self.model.history.get(key, [])[counts.get(key, 0) :]
+            changes = self.model.history.get(key, [])
+            since = changes[counts.get(key, 0) :]
             was, now = before.get(key), found.get(key)
             name = next(iter(self.named({key})))
             if was != now:
-                by_tasks = [new for who, _, new in since if who in self.agents]
+                by_tasks = [new for who, _, new in changes if who in self.agents]
                 assert was in by_tasks, "what others made last stays"
                 assert name not in (left or ()), "what stays has not moved"
-                self.model.change(OUTSIDE, key, now)
+                self.model.bring_back(OUTSIDE, key, now)
             if all(who in self.agents for who, *_ in since):
                 is_told = left is None or name in left
                 assert now == then.get(key) or is_told, "tasks alone have changed it"

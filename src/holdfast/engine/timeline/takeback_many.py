@@ -2,11 +2,12 @@
 
 That is what is left of a restore for whoever keeps what others did since.
 
-Which of two tasks began first does not say which of them changed a key first. So those of which
-something stays are looked at again once others have gone back, until nothing more is free. What
-stays in the end has not moved at all: half of the way is a state that nobody has made.
+Which of two tasks began first does not say which of them changed a key first. So all of them are
+looked at again once one has gone back, until nothing more is free; each key goes back once for a
+task. What stays in the end has not moved at all: half of the way is a state that nobody has made.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -157,27 +158,25 @@ class _Going:
             self.fixed.update(moved)
 
     def _pass(self) -> tuple[dict[str, Aim], Folded]:
-        """Takes all of them back, and those of which something stays until nothing more moves."""
-        at, aims, gone = self.folded, dict[str, Aim](), dict[str, set[Left]]()
-        waiting: Sequence[Meant] = self.meant
-        while waiting:
+        """Takes all of them back, one after the other, until nothing moves any more."""
+        at, aims, gone = self.folded, dict[str, Aim](), defaultdict[str, set[Left]](set)
+        is_moving = True
+        while is_moving:
             start = at.root
-            for task, is_spanning in waiting:
+            for task, is_spanning in self.meant:
                 asked = Asked(
                     keeps_others=True,
                     is_passed=True,
                     since=self.target if is_spanning else None,
                     fixed=self.fixed,
-                    gone=gone.setdefault(task.id, set()),
+                    gone=gone[task.id],
                 )
                 aim = aim_of(self.handle, self.transaction, at, task, asked)
                 gone[task.id].update(_differing(at, aim.root))
                 root_id = at.stage.add(aim.root.encode(), ObjectKind.NODE)
                 at = msgspec.structs.replace(at, root=aim.root, root_id=root_id, size=aim.size)
                 aims[task.id] = aim
-            if at.root == start:
-                break
-            waiting = [each for each in self.meant if aims[each[0].id].left]
+            is_moving = at.root != start
         return aims, at
 
 
