@@ -1,12 +1,14 @@
 """Tasks beside each other, against a plain history: each is taken back without the others' work.
 
+And one of a directory, which does not say what it changes, beside tasks that do.
+
 Up to eight tasks and somebody outside change keys of all planes, one step at a time in any order.
 Tasks end well, fail or are taken back later, snapshots fold and the collector collects meanwhile.
 The model knows who changed what, in which order; what is there is always what it says.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, pairwise
@@ -336,3 +338,92 @@ def test_each_task_is_taken_back_alone_on_postgres(
 ) -> None:
     with holdfast.open(postgres_url, objects=tmp_path / "packs") as vault:
         play(World(vault, f"agent-{next(_names)}", tasks), random.Random(seed))
+
+
+# Of a directory
+
+
+class Beside:
+    """A directory in which a task fails, and others who say with each change whose it is."""
+
+    def __init__(self, vault: Any, tree: Path, chance: random.Random) -> None:
+        tree.mkdir()
+        self.tree, self.chance, self.numbers = tree, chance, count(1)
+        self.project = vault.workspace(tree, namespace="agent")
+        self.plain, self.others = vault.namespace("agent"), vault.namespace("agent")
+        for name in ("t0", "t1", "t2"):
+            (tree / name).write_text("before")
+        for name in ("k0", "k1", "k2", "k3"):
+            self.plain.store.set("n", name, 0)
+        self.by: dict[Key, set[str]] = {}
+
+    def act(self) -> None:
+        value, plane = next(self.numbers), self.chance.choice(("store", "store", "files"))
+        is_noted = self.chance.random() < 0.5
+        if plane == "store":
+            name = self.chance.choice(("k0", "k1", "k2", "k3"))
+            self.act_as(is_noted, lambda agent: agent.store.set("n", name, value))
+        else:
+            # In the directory itself nobody says whose it is.
+            name = self.chance.choice(("n0", "d/n1") if is_noted else ("t0", "t1", "e/t3"))
+            path = self.tree / name
+            if is_noted:
+                self.act_as(True, lambda agent: agent.files.write(name, f"{value}"))
+            elif path.exists() and self.chance.random() < 0.3:
+                path.unlink()
+            else:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(f"{value}")
+        self.by.setdefault((plane, name), set()).add("others" if is_noted else "task")
+
+    def act_as(self, is_noted: bool, act: Callable[[Any], object]) -> None:
+        if not is_noted:
+            act(self.plain)
+            return
+        with self.others.task("other"):
+            act(self.others)
+
+    def find(self) -> dict[Key, Any]:
+        files = (path for path in self.tree.rglob("*") if path.is_file())
+        found: dict[Key, Any] = {
+            ("files", str(path.relative_to(self.tree))): path.read_text() for path in files
+        }
+        return found | {
+            ("store", k): self.plain.store.get("n", k) for k in self.plain.store.keys("n")
+        }
+
+    def play(self) -> None:
+        before, task = self.find(), self.project.task("fails", rollback_on_failure=True)
+        run = task.__enter__()
+        for _ in range(self.chance.randrange(1, 12)):
+            self.act()
+            if self.chance.random() < 0.2:
+                self.project.snapshot()
+        self.project.agree()
+        after = self.find()
+        both = {key for key, by in self.by.items() if len(by) == 2}
+        own = {key for key, by in self.by.items() if by == {"task"}}
+        wanted = after | {key: before.get(key) for key in own}
+        error = Failure()
+        if both:
+            with pytest.raises(OthersChanged) as caught:
+                task.__exit__(Failure, error, None)
+            assert {*caught.value.names} == World.named(both)
+            assert self.find() == after
+            with suppress(NothingToUndo):
+                done = self.project.undo(task=run.id, keep_mine=True)
+                assert ({*done.left}, done.by_snapshots) == (World.named(both), True)
+        else:
+            task.__exit__(Failure, error, None)
+            assert run.rolled_back.by_snapshots
+            assert run.rolled_back.verified
+        assert self.find() == {key: value for key, value in wanted.items() if value is not None}
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=25)
+def test_a_task_of_a_directory_takes_nothing_of_others_back(home: Path, seed: int) -> None:
+    folder = home / f"beside-{next(_names)}"
+    folder.mkdir()
+    with holdfast.open(folder / "vault") as vault:
+        Beside(vault, folder / "tree", random.Random(seed)).play()
