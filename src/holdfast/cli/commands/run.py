@@ -2,8 +2,9 @@
 
 What was there before is kept if no snapshot holds it yet; what is there afterwards is kept
 whatever became of the command. Its standard streams are ours, signals that we get are passed
-on to it, and its exit code is what we exit with. With `--rollback-on-failure` the directory
-goes back to what it was when the command fails; what the command did stays as a snapshot.
+on to it, and its exit code is what we exit with. With `--rollback-on-failure` what changed while
+it ran is taken back when the command fails, but for what other tasks noted as theirs; what the
+command did stays as a snapshot.
 
 What holdfast itself has to say goes to stderr: stdout is the command's.
 
@@ -68,7 +69,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--rollback-on-failure",
         action="store_true",
-        help="if the command fails, bring back what was there before it",
+        help="if the command fails, take back what changed while it ran",
     )
     parser.add_argument("command", nargs=REMAINDER, metavar="-- COMMAND", help="what to run")
 
@@ -125,10 +126,10 @@ def _perform(
     # What stands at its path now, the command has made.
     workspace.take_over()
 
-    def note(after: "holdfast.SnapshotInfo | None", **more: "holdfast.Restored") -> None:
+    def note(after: "holdfast.SnapshotInfo | None") -> None:
         # Where it cannot be written, what the command did and its exit code are told all the same.
         with suppress(HoldfastError):
-            workspace.runs.note_ended(task_id, after=after, failure=failure, **more)
+            workspace.runs.note_ended(task_id, after=after, failure=failure)
 
     try:
         taking = partial(workspace.snapshot, label, task_id=task_id, rules=rules)
@@ -145,14 +146,14 @@ def _perform(
     if exit_code == 0 or not rolls_back:
         return _Outcome(exit_code, before, after, None)
     what = label if after is None else words.short(after.id)
+    task = holdfast.Task(label, task_id, before, after=after, rules=rules)
     try:
         with console.progress() as progress:
-            rolled_back = workspace.restore(
-                before, reason=f"{what} failed with {exit_code}", rules=rules, progress=progress
+            rolled_back = workspace.end_badly(
+                task, reason=f"{what} failed with {exit_code}", progress=progress
             )
     except HoldfastError as exc:
         return _Outcome(exit_code, before, after, None, exc)
-    note(after, restored=rolled_back)
     return _Outcome(exit_code, before, after, rolled_back)
 
 
