@@ -377,6 +377,10 @@ def test_files_are_read_as_they_were(agent: httpx.Client) -> None:
     assert read["content"] == "old"
     assert agent.get(f"{place}/content", params={"path": "nothing"}).status_code == 404
     assert agent.get("/v1/snapshots/snap-nothing/files").status_code == 404
+    for wrong in (f"{place}?recursvie=true", f"{place}/content?path=docs/notes.txt&at=now"):
+        assert agent.get(wrong).status_code == 422, "what nobody takes is refused"
+    whose = {"in": agent.headers["X-Namespace"]}
+    assert ok(agent.get(place, params=whose))["path"] == "workspace/"
 
 
 # The store

@@ -174,6 +174,8 @@ def test_no_route_redirects(rest: Rest, session: str) -> None:
 
 
 def test_every_answer_says_how_long_it_took_and_what_may_still_be_asked(rest: Rest) -> None:
+    for path in ("/v1/snapshots", "/v1/files", "/health"):
+        assert "X-StateBase-Latency" not in rest("GET", path).headers, "no client of theirs asks"
     answer = rest("GET", "/v1/sessions")
     assert float(answer.headers["X-StateBase-Latency"]) > 0
     assert int(answer.headers["X-RateLimit-Limit"]) > 0

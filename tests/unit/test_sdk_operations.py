@@ -71,8 +71,6 @@ WITHOUT_METHOD: dict[str, str] = {
     "PUT /files/{}": VENDORS,
     "GET /v1/files": VENDORS,
     "GET /v1/files/content": VENDORS,
-    "GET /v1/snapshots/{}/files": VENDORS,
-    "GET /v1/snapshots/{}/files/content": VENDORS,
     "GET /v1/workspaces/{}/webhooks/stream": VENDORS,
     "GET /v1/dashboard/keys": VENDORS,
     "GET /v1/dashboard/stats": VENDORS,
@@ -89,6 +87,8 @@ WITHOUT_METHOD: dict[str, str] = {
     "PUT /v1/memories/{}": VENDORS,
     "GET /v1/memories/search": VENDORS,
     "GET /v1/snapshots/{}": SAME,
+    "GET /v1/snapshots/{}/files": SAME,
+    "GET /v1/snapshots/{}/files/content": SAME,
     "GET /v1/store/value": SAME,
 }
 ALIASES = re.compile(r"/v1/memory(?=/|$)")

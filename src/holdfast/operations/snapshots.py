@@ -110,7 +110,7 @@ _SAID: Final = [each.name for each in fields(Note) if each.name in SnapshotInfo.
 
 
 def _whole(name: str) -> str:
-    # Where a vendor's clients ask, too, of several that begin like that none is meant.
+    # What is brought back or taken off is named in full: tomorrow, two may begin like that.
     if name != NEWEST and not is_snapshot_id(name):
         raise SnapshotNotFound(name)
     return name

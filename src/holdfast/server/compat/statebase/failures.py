@@ -42,7 +42,7 @@ class Phrasing:
 
     def __call__(self, failure: Failure) -> None:
         """Changes what is said at a path that is theirs."""
-        if not _is_theirs(failure.path):
+        if not is_theirs(failure.path):
             return
         problem, error = failure.problem, failure.error
         if failure.status in _CODES and error is not None and not isinstance(error, Refused):
@@ -57,6 +57,7 @@ class Phrasing:
             failure.detail = [said]
 
 
-def _is_theirs(path: str) -> bool:
+def is_theirs(path: str) -> bool:
+    """Says whether their clients ask for a path, too."""
     words = path.strip("/").split("/")
     return words[:1] == ["v1"] and len(words) > 1 and words[1] in TOPICS
