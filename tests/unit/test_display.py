@@ -120,12 +120,13 @@ def test_snapshots_can_be_put_into_sets() -> None:
 
 def test_a_timeline_is_a_list_and_a_table(agent: Namespace) -> None:
     agent.files.write("x", b"1")
-    agent.snapshot(MARKUP)
+    agent.snapshot(MARKUP, metadata={"run": "7", "by": MARKUP})
     timeline = agent.timeline()
     assert isinstance(timeline, list)
     assert timeline == [agent.get_snapshot("latest")]
     html = timeline._repr_html_()
     assert timeline[0].id in html
+    assert "<td>run=7 by=&lt;" in html
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     assert timeline[0]._repr_html_() == html
