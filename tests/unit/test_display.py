@@ -92,6 +92,7 @@ def test_what_is_listed_is_a_line_each_whatever_it_holds(
     agent.traces.add("a" * 128, details={"a": long})
     agent.export(tmp_path / "a.tar")
     copy = vault.namespace("y" * 128)
+    vault.keys.create("k" * 128, namespace="n" * 128)
     event = Event(
         id="e", event_id="evt-1", type="snapshot.created", api_version="1", workspace_id="ws-1",
         namespace="x" * 128, created_at=datetime(2026, 1, 2, tzinfo=UTC), data={"a": long},
@@ -106,12 +107,27 @@ def test_what_is_listed_is_a_line_each_whatever_it_holds(
         "Imported": copy.import_(tmp_path / "a.tar"),
         "Event": event,
         "Certificate": vault.erasures.user("u" * 128),
+        "FileInfo": agent.files.write("d/" + "\x1b" * 200, b"1"),
+        "Standing": agent.status(),
+        "Totals": agent.totals(),
+        "Key": vault.keys.list()[0],
     }
     for name, value in shown.items():
         assert repr(value).startswith(f"<{name} ")
         assert repr(value).endswith(">")
         assert len(repr(value)) <= LINE_CHARS
         assert repr(value).isprintable()
+
+
+def test_a_line_says_what_one_looks_for_first(vault: Holdfast, agent: Namespace) -> None:
+    noted = agent.files.write("notes.md", b"12", modified_at=datetime(2026, 1, 2, tzinfo=UTC))
+    assert repr(noted) == "<FileInfo 'notes.md' file 0644 2 bytes 2026-01-02 00:00:00Z>"
+    assert repr(vault.namespace("b").status()) == "<Standing 'b' nothing yet (0 entries, 0 bytes)>"
+    taken = agent.snapshot()
+    assert repr(agent.status()) == f"<Standing 'alice' {taken.id} (1 entry, 2 bytes)>"
+    assert repr(agent.totals()).startswith("<Totals 0 sessions, 0 turns, 0 memories, 0 entities, ")
+    key = vault.keys.create("bot", namespace="alice")
+    assert repr(vault.keys.list()[0]) == f"<Key {key.id} 'bot' runtime for 'alice'>"
 
 
 def test_snapshots_can_be_put_into_sets() -> None:

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from holdfast.display import LINE_CHARS, MOST_ROWS, brief, counted, minute, quoted, table
+from holdfast.display import LINE_CHARS, MOST_ROWS, brief, counted, line, minute, quoted, table
 from holdfast.errors import Damaged, InvalidValue, VaultTooNew
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId, object_id_of
 from holdfast.jsontext import legible
@@ -345,6 +345,16 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """The snapshot that the head stands on; None if there is none, or it is gone."""
     directory: str | None = None
     """The attached directory that is looked at, and moves with it; None for the files alone."""
+
+    def __repr__(self) -> str:
+        return line(
+            type(self).__name__,
+            quoted(self.namespace),
+            None if self.exists else "nothing yet",
+            self.position,
+            f"({counted(self.size.entries, 'entry')}, {counted(self.size.bytes, 'byte')})",
+            "dirty" if self.dirty else None,
+        )
 
 
 class Timeline(list[SnapshotInfo]):
