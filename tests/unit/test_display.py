@@ -209,3 +209,6 @@ def test_help_shows_what_a_client_takes_and_returns(kind: type[Client | AsyncCli
     assert "Captures everything as it is now" in text
     assert inspect.signature(kind.snapshot).return_annotation is SnapshotInfo
     assert inspect.signature(kind.timeline).return_annotation is Timeline
+    for method in (kind.snapshot, kind.timeline, kind.exec):
+        assert inspect.iscoroutinefunction(method) is (kind is AsyncClient)
+    assert ("async snapshot(" in text) is (kind is AsyncClient)
