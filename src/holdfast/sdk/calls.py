@@ -224,7 +224,7 @@ class Sender(Protocol):
 class Group(Generic[F]):
     """Methods that belong together, of one client."""
 
-    is_awaited = False
+    _is_awaited = False
     """Whether methods of this class, and not of an instance alone, are known to be coroutines."""
     above: Mapping[str, str] = MappingProxyType({})
     """What all its operations say: the workspace that they are for, the snapshot they look at."""
@@ -289,7 +289,7 @@ class _Answering(_Described[P, T]):
         self, group: Group[Async], owner: object
     ) -> Callable[P, Coroutine[Any, Any, T]]: ...
     def __get__(self, group: object, owner: object) -> Any:
-        if group is None and getattr(owner, "is_awaited", False):
+        if group is None and getattr(owner, "_is_awaited", False):
             return self._awaited
         return self._bind(group)
 

@@ -54,7 +54,7 @@ class Waiting(Group[Sync]):
 class Awaiting(Group[Async]):
     """A client whose methods are coroutines."""
 
-    is_awaited = True
+    _is_awaited = True
 
     @classmethod
     def from_env(cls) -> Self:
