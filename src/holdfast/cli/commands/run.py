@@ -29,7 +29,7 @@ from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.exits import Refused, code_of_proof, report, usage
-from holdfast.cli.snapshots import snapshot_view
+from holdfast.cli.snapshots import add_pairs, pairs_of, snapshot_view
 from holdfast.cli.views import find_coverage, restored_view
 from holdfast.errors import DirectoryMissing, HoldfastError
 from holdfast.escaping import escaped
@@ -66,6 +66,7 @@ def configure(parser: ArgumentParser) -> None:
     parser.description = "Runs a command and keeps the directory as it was before and after it."
     parser.epilog = EXAMPLES
     parser.add_argument("-m", "--label", metavar="LABEL", help="what to call it")
+    add_pairs(parser, "keep this with what it leaves; may be given again")
     parser.add_argument(
         "--rollback-on-failure",
         action="store_true",
@@ -93,6 +94,7 @@ def run(arguments: Namespace, console: Console) -> int:
         console,
         command,
         label=arguments.label or _label(command),
+        metadata=pairs_of(arguments),
         rolls_back=arguments.rollback_on_failure,
     )
     if outcome.failure is not None:
@@ -111,6 +113,7 @@ def _perform(
     command: Sequence[str],
     *,
     label: str,
+    metadata: dict[str, str],
     rolls_back: bool,
 ) -> _Outcome:
     task_id = f"task-{base64.b32encode(os.urandom(10)).decode('ascii').lower()}"
@@ -132,7 +135,8 @@ def _perform(
             workspace.runs.note_ended(task_id, after=after, failure=failure)
 
     try:
-        taking = partial(workspace.snapshot, label, task_id=task_id, rules=rules)
+        said = {"task_id": task_id, "metadata": metadata}
+        taking = partial(workspace.snapshot, label, **said, rules=rules)
         after = _keep_after(console, taking, code=exit_code)
     except HoldfastError as exc:
         if exit_code == 0:
