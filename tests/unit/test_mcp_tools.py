@@ -23,7 +23,7 @@ from holdfast.mcp.arguments import MOST_BYTES, Read
 from holdfast.mcp.binding import of_directory, of_namespace
 from holdfast.mcp.serving import INSTRUCTIONS, TIMELINE, build
 from holdfast.mcp.subjects import Subject
-from holdfast.mcp.tools import TOOLS, read_file
+from holdfast.mcp.tools import COMPARED, LARGEST_COMPARED, TOOLS, read_file
 
 pytestmark = pytest.mark.in_memory
 
@@ -565,9 +565,78 @@ def test_a_name_that_reads_like_a_pattern_chooses_nothing_else(world: World) -> 
         world.write("b.txt", "b\n")
         await agent.ok("snapshot")
         world.write("*", "changed star\n")
+        world.write("b.txt", "x" * (LARGEST_COMPARED + 1))
         seen = await agent.ok("diff")
         assert "*" in seen.said
-        assert seen.content is None
+        assert "+changed star" in (seen.content or "")
+        assert "b.txt" not in (seen.content or "")
+        assert "Text not shown of 1" in seen.said
+
+    speak(world.subject, work)
+
+
+NAMES = ("app/[id].tsx", "app/i.tsx", "a?b", "a-b", "back\\slash", "[!x]*\\", "plain")
+
+
+def test_text_is_shown_whatever_a_file_is_called(world: World) -> None:
+    async def work(agent: Agent) -> None:
+        for name in NAMES:
+            world.write(name, "old\n")
+        await agent.ok("snapshot")
+        for name in NAMES:
+            world.write(name, f"now {name}\n")
+        seen = await agent.ok("diff")
+        assert "Text not shown" not in seen.said
+        for name in NAMES:
+            assert (seen.content or "").count(f"+now {name}\n") == 1, name
+        for number in range(COMPARED):
+            world.write(f"more-{number}", "text\n")
+        seen = await agent.ok("diff")
+        assert f"Text not shown of {len(NAMES)}" in seen.said
+        assert "Text not shown" not in (await agent.ok("diff", names_only=True)).said
+
+    speak(world.subject, work)
+
+
+@pytest.mark.parametrize("in_directory", [False, True], ids=["namespace", "directory"])
+def test_a_file_is_brought_back_to_the_letter(world: World, *, in_directory: bool) -> None:
+    async def work(agent: Agent) -> None:
+        alike = ("app/[id].tsx", "app/i.tsx")
+        asked = {"snapshot": "@", "names": ["app/[id].tsx"]}
+        for text in ("old\n", "new\n"):
+            for name in alike:
+                if in_directory:
+                    world.write(name, text)
+                else:
+                    other.files.write(name, text)
+            if text == "old\n":
+                await agent.ok("snapshot")
+        seen = (await agent.ok("restore", **asked)).said
+        assert "[id].tsx" in seen
+        assert "i.tsx" not in seen.replace("[id].tsx", "")
+        done = (await agent.ok("restore", **asked, confirm=True)).said
+        assert "1 changed" in done
+        if in_directory:
+            found = [(world.project / name).read_text() for name in alike]
+        else:
+            found = [other.files.read_text(name) for name in alike]
+        assert found == ["old\n", "new\n"]
+        assert "name_not_found" in await agent.fails("restore", snapshot="@", names=["none"])
+
+    other = world.vault.namespace("other")
+    if in_directory:
+        speak(world.subject, work)
+        return
+    with of_namespace(world.vault, "other") as subject:
+        speak(subject, work)
+
+
+def test_more_names_that_read_like_patterns_than_are_taken_are_named(world: World) -> None:
+    async def work(agent: Agent) -> None:
+        for number in range(COMPARED):
+            world.write("/".join(["[" * 200] * 4) + f"/{number}", "text\n")
+        seen = await agent.ok("diff")
+        assert f"Text not shown of {COMPARED}" in seen.said
 
     speak(world.subject, work)
 

@@ -44,6 +44,14 @@ _Paths = Annotated[
     ),
 ]
 
+_Names = Annotated[
+    Annotated[list[_Path], msgspec.Meta(min_length=1, max_length=_MOST_PATHS)] | None,
+    msgspec.Meta(
+        description="Only these files and directories, to the letter: `[id].tsx` is that file. "
+        "With `paths`, these as well."
+    ),
+]
+
 
 class Arguments(msgspec.Struct, forbid_unknown_fields=True):
     """What a tool takes."""
@@ -126,6 +134,7 @@ class Restore(Arguments):
 
     snapshot: _Snapshot
     paths: _Paths = None
+    names: _Names = None
     confirm: Annotated[
         bool,
         msgspec.Meta(

@@ -15,6 +15,7 @@ from holdfast.model.basics import Metadata, SnapshotInfo, Timeline
 from holdfast.model.changes import Change, Changes, Restored
 from holdfast.model.commands import Executed
 from holdfast.model.files import FileInfo
+from holdfast.model.names import Name
 
 HEAD: Final = "@"
 """The snapshot that the timeline stands on."""
@@ -94,7 +95,14 @@ class Subject(Protocol):
         ...
 
     def restore(
-        self, snapshot: str, /, *, paths: Sequence[str] | None, dry_run: bool, limit: int
+        self,
+        snapshot: str,
+        /,
+        *,
+        paths: Sequence[str] | None,
+        names: Sequence[str] | None,
+        dry_run: bool,
+        limit: int,
     ) -> Restored:
         """Brings a snapshot back, or says what that would change."""
         ...
@@ -166,10 +174,19 @@ class OfNamespace:
         return self._agent.snapshot(label, reason=reason, metadata=metadata)
 
     def restore(
-        self, snapshot: str, /, *, paths: Sequence[str] | None, dry_run: bool, limit: int
+        self,
+        snapshot: str,
+        /,
+        *,
+        paths: Sequence[str] | None,
+        names: Sequence[str] | None,
+        dry_run: bool,
+        limit: int,
     ) -> Restored:
         """Brings a snapshot back, or says what that would change."""
-        return self._agent.restore(snapshot, paths=paths, dry_run=dry_run, limit=limit)
+        return self._agent.restore(
+            snapshot, paths=paths, names=_files(names), dry_run=dry_run, limit=limit
+        )
 
     def undo(self, operation: str | None, /, *, task: str | None, limit: int) -> Restored:
         """Takes the last change back, or what an operation or a task changed."""
@@ -235,10 +252,19 @@ class OfDirectory(OfNamespace):
         return self._workspace.snapshot(label, reason=reason, metadata=metadata)
 
     def restore(
-        self, snapshot: str, /, *, paths: Sequence[str] | None, dry_run: bool, limit: int
+        self,
+        snapshot: str,
+        /,
+        *,
+        paths: Sequence[str] | None,
+        names: Sequence[str] | None,
+        dry_run: bool,
+        limit: int,
     ) -> Restored:
         """Brings a snapshot back into the directory, or says what that would change."""
-        return self._workspace.restore(snapshot, paths=paths, dry_run=dry_run, limit=limit)
+        return self._workspace.restore(
+            snapshot, paths=paths, names=_files(names), dry_run=dry_run, limit=limit
+        )
 
     def undo(self, operation: str | None, /, *, task: str | None, limit: int) -> Restored:
         """Takes the last change of the directory back, or what an operation or a task changed."""
@@ -265,3 +291,7 @@ class OfDirectory(OfNamespace):
         done = super().exec(command, timeout_s=timeout_s, rollback_on_failure=rollback_on_failure)
         self._workspace.agree()
         return done
+
+
+def _files(names: Sequence[str] | None) -> list[Name] | None:
+    return None if names is None else [Name.file(name) for name in names]

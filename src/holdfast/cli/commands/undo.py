@@ -65,7 +65,7 @@ def run(arguments: Namespace, console: Console) -> int:
     workspace = get_workspace(console, brings_back=True)
     task = arguments.task
     if arguments.prompt is not None:
-        task = _task_of(workspace, arguments)
+        task = _task_of(workspace, arguments, console)
     if arguments.end:
         workspace.give_up(arguments.task)
     with console.progress() as progress:
@@ -113,12 +113,14 @@ def _check(arguments: Namespace) -> None:
         raise usage("--keep-mine is for undoing a task", hint="Name the task with --task.")
 
 
-def _task_of(workspace: "holdfast.Workspace", arguments: Namespace) -> str:
+def _task_of(workspace: "holdfast.Workspace", arguments: Namespace, console: Console) -> str:
     """Returns the task of a prompt; what it has changed so far is kept as its own.
 
     Not by who only looks: that changes nothing.
     """
-    found = find_prompt(workspace, number=arguments.prompt, session=arguments.session)
+    found = find_prompt(
+        workspace, number=arguments.prompt, session=arguments.session, console=console
+    )
     if found.is_open and not arguments.dry_run:
         found = workspace.prompts.close(found)
     return found.task.id

@@ -42,6 +42,8 @@ class Agent:
     """Its settings for all directories of a user, from home."""
     session: str = "session_id"
     prompt_id: str = "prompt_id"
+    roots: str = ""
+    """Where it says which directories it has open, if it does: not every event has a `cwd`."""
     answer: str = ""
     """What it wants to read from a hook that has nothing to say."""
     is_flat: bool = False
@@ -163,6 +165,7 @@ CURSOR: Final = Agent(
     personal=".cursor/hooks.json",
     session="conversation_id",
     prompt_id="generation_id",
+    roots="workspace_roots",
     is_flat=True,
     reading=frozenset({"Read", "Grep", "Glob", "LS"}),
     fresh={"version": 1},
