@@ -174,6 +174,17 @@ def test_a_directory_that_went_comes_back_beside_others(place: Place) -> None:
     assert task.rolled_back.was_missing
 
 
+def test_what_a_task_within_another_changed_goes_back_with_it(place: Place) -> None:
+    before, file = place.project.snapshot("before"), place.tree / "a"
+    with place.project.task("around"):
+        file.write_text("around it")
+        with place.project.task("within"):
+            file.write_text("within")
+        file.write_text("after it")
+    done = place.project.restore(before, keep="mine")
+    assert (done.left, file.read_text()) == ([], "before")
+
+
 class Shell:
     """Somebody who types commands in a directory."""
 
@@ -265,7 +276,7 @@ def test_a_task_of_a_directory_that_is_ended_by_hand_goes_back(place: Place) -> 
     assert (place.files(), place.others.store.get("n", "o")) == ({"a": "before"}, 1)
 
 
-def test_a_task_of_a_remote_directory_takes_back_files_alone(
+def test_a_task_of_a_remote_directory_leaves_what_others_did(
     tmp_path: Path, server: Server
 ) -> None:
     tree = tmp_path / "tree"

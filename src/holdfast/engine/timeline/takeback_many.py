@@ -9,11 +9,12 @@ task. What stays in the end has not moved at all: half of the way is a state tha
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import msgspec
 
 from holdfast.catalog.transaction import Transaction
+from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.pending.fold import Folded
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline.aims import Aim, Asked, Left, aim_of, check_kept
@@ -27,9 +28,10 @@ from holdfast.engine.timeline.takeback import (
     outcome_of,
 )
 from holdfast.engine.timeline.undo import Leave, leave_nothing
+from holdfast.errors import SnapshotNotFound
 from holdfast.model.basics import Head, Kind, Plane, Root, SnapshotInfo
 from holdfast.model.changes import Restored
-from holdfast.model.tasks import TaskRun
+from holdfast.model.tasks import UNKNOWN, TaskRun
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.snapshots import Note
 from holdfast.packs import ObjectKind
@@ -149,12 +151,18 @@ class _Going:
 
     def lead(self) -> tuple[list[Aim], Folded]:
         """Returns where each leads, in their order, and where all of them do."""
+        source = self.folded.source
+        then = source.get_root(self.target.root)
         while True:
             aims, at = self._pass()
             left = {e for aim in aims.values() if not aim.is_untold for e in aim.left}
-            moved = {*_moved(self.folded, at, left - self.fixed)}
+            # Where a task was begun within another, it is the other that takes all of it back.
+            away = {*_moved(source, then, at.root, left)}
+            free = {each for each in away - self.fixed if each[1] != UNKNOWN}
+            moved = {*_moved(source, self.folded.root, at.root, free)}
             if not moved:
-                return [aims[task.id] for task, _ in self.meant], at
+                back = left - away
+                return [_without(aims[task.id], back) for task, _ in self.meant], at
             self.fixed.update(moved)
 
     def _pass(self) -> tuple[dict[str, Aim], Folded]:
@@ -171,7 +179,11 @@ class _Going:
                     fixed=self.fixed,
                     gone=gone[task.id],
                 )
-                aim = aim_of(self.handle, self.transaction, at, task, asked)
+                try:
+                    aim = aim_of(self.handle, self.transaction, at, task, asked)
+                except SnapshotNotFound as exc:
+                    hint = f"Without it nobody knows what task {task.id} changed. {exc.hint}"
+                    raise exc.with_hint(hint) from None
                 gone[task.id].update(_differing(at, aim.root))
                 root_id = at.stage.add(aim.root.encode(), ObjectKind.NODE)
                 at = msgspec.structs.replace(at, root=aim.root, root_id=root_id, size=aim.size)
@@ -188,14 +200,24 @@ def _differing(at: Folded, goal: Root) -> Iterator[Left]:
                 yield plane, edit.key
 
 
-def _moved(before: Folded, after: Folded, keys: Collection[Left]) -> Iterator[Left]:
-    """Yields those of some keys that are not what they were."""
+def _moved(
+    source: StagedObjects, was: Root, became: Root, keys: Collection[Left]
+) -> Iterator[Left]:
+    """Yields those of some keys that are not in one root what they are in another."""
     for plane in Plane:
         of_plane = [key for of, key in keys if of is plane]
-        was, became = (
-            get_many(before.source, each.root.plane(plane), of_plane) for each in (before, after)
-        )
-        yield from ((plane, key) for key in of_plane if was.get(key) != became.get(key))
+        if not (was.holds(plane) and became.holds(plane)):
+            yield from ((plane, key) for key in of_plane)
+            continue
+        old, new = (get_many(source, root.plane(plane), of_plane) for root in (was, became))
+        for key in of_plane:
+            if key == UNKNOWN or old.get(key) != new.get(key):
+                yield plane, key
+
+
+def _without(aim: Aim, back: Collection[Left]) -> Aim:
+    """Returns where a task leads, but for what is back though it could not take it back."""
+    return replace(aim, left=[each for each in aim.left if each not in back])
 
 
 def _joined(aims: Sequence[Aim], at: Folded) -> Aim:
@@ -206,6 +228,7 @@ def _joined(aims: Sequence[Aim], at: Folded) -> Aim:
         at.size,
         [*left],
         by_snapshots=any(aim.by_snapshots for aim in aims),
+        is_untold=all(aim.is_untold for aim in aims if aim.left),
         needs=[*dict.fromkeys(each for aim in aims for each in aim.needs)],
         earlier=next((aim.earlier for aim in reversed(aims) if aim.earlier), None),
     )
