@@ -34,6 +34,7 @@ from holdfast.integrations.adk import (
     HoldfastArtifactService,
     HoldfastMemoryService,
     HoldfastSessionService,
+    sessions,
 )
 from holdfast.integrations.adk import artifacts as kept
 
@@ -105,6 +106,21 @@ async def play(service: BaseSessionService) -> list[Any]:
     again = await service.create_session(**ALICE, session_id="s1")
     answers.append(tidied(again))
     return answers
+
+
+async def test_a_session_of_any_length_is_deleted(
+    opens: Opens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "TOGETHER", 2)
+    service, events = HoldfastSessionService(opens()), sessions.Places.of("app").events
+    for name in ("s1", "s2"):
+        session = await service.create_session(**ALICE, session_id=name)
+        for number in range(5):
+            await service.append_event(session, said(str(number)))
+    await service.delete_session(**ALICE, session_id="s1")
+    assert await service.get_session(**ALICE, session_id="s1") is None
+    assert len(opens().store.keys(events)) == 5
+    assert len(texts_of(await service.get_session(**ALICE, session_id="s2"))) == 5
 
 
 async def test_it_answers_as_the_service_in_memory_does(opens: Opens) -> None:

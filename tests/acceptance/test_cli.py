@@ -202,7 +202,7 @@ def test_what_is_kept_with_a_snapshot_finds_it_again(project: Session) -> None:
     project.ok("snapshot", "-m", "other", "--meta", "run=8")
     project.ok("snapshot", "-m", "plain")
     (line,) = project.ok("log", "--meta", "run=7").out.splitlines()
-    assert line.endswith("nightly")
+    assert line.endswith("nightly  run=7 by=a = b")
     found = project.ok("log", "--meta", "run=7", "--meta", "by=a = b", "--json").document
     assert [each["metadata"] for each in found["snapshots"]] == [{"run": "7", "by": "a = b"}]
     assert project.ok("log", "--meta", "run=9").out == "None of the snapshots is meant.\n"
@@ -212,8 +212,12 @@ def test_what_is_kept_with_a_snapshot_finds_it_again(project: Session) -> None:
     for wrong in ("run", "=7"):
         assert project("snapshot", "--meta", wrong).code == 2
     assert project("snapshot", "--meta", f"{'k' * 65}=7").code == 2
-    for command in ("snapshot", "log"):
-        twice = project(command, "--meta", "run=1", "--meta", "run=2")
+    project.ok("run", "--meta", "run=9", "--", "touch", "made.txt")
+    (line,) = project.ok("log", "--meta", "run=9").out.splitlines()
+    assert line.endswith("touch made.txt  run=9")
+    for command in (("snapshot",), ("log",), ("run", "true")):
+        verb, *rest = command
+        twice = project(verb, "--meta", "run=1", "--meta", "run=2", *rest)
         assert (twice.code, "--meta says run twice" in twice.err) == (2, True)
 
 

@@ -141,6 +141,17 @@ def test_a_file_may_be_called_like_a_moment(fs: HoldfastFileSystem, name: str) -
     assert fs.cat_file(f"{name}/a?at=b") == b"1"
 
 
+def test_a_file_that_is_touched_keeps_what_it_has(fs: HoldfastFileSystem, name: str) -> None:
+    fs.touch(f"{name}/a", truncate=False)
+    fs.pipe_file(f"{name}/a", b"1")
+    before = fs.modified(f"{name}/a")
+    fs.touch(f"{name}/a", truncate=False)
+    assert fs.cat_file(f"{name}/a") == b"1"
+    assert fs.modified(f"{name}/a") > before
+    fs.touch(f"{name}/a")
+    assert fs.cat_file(f"{name}/a") == b""
+
+
 def test_of_two_who_create_one_is_refused(fs: HoldfastFileSystem, name: str) -> None:
     first, second = (fs.open(f"{name}/lock", "xb") for _ in range(2))
     first.write(b"first")

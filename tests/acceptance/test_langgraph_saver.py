@@ -8,7 +8,7 @@ import asyncio
 import copy
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import UTC, datetime
 from itertools import chain, count
 from pathlib import Path
@@ -36,11 +36,12 @@ from pydantic import BaseModel
 
 import holdfast
 from holdfast.errors import Damaged, InvalidValue, SnapshotNotFound
+from holdfast.integrations import portions as portioning
 from holdfast.integrations.langgraph import CheckpointWithoutSnapshot, HoldfastSaver
 from holdfast.integrations.langgraph import writing as saver_writing
 from holdfast.integrations.langgraph.caching import Parts
 from holdfast.integrations.langgraph.messages import CLASSES, reader_of
-from holdfast.integrations.langgraph.records import Large, decode_checkpoint
+from holdfast.integrations.langgraph.records import Large, decode_checkpoint, value_key
 from holdfast.testing.servers import Begin, Server, running_server
 
 pytestmark = pytest.mark.in_memory
@@ -296,6 +297,131 @@ def test_of_a_list_that_grows_only_its_end_is_put(agent: Any) -> None:
     saver.prune(["t"])
     assert values_of(other, config_of("t")) == {"items": items}
     assert len(keys_of(agent, "t")) == 6 + 1
+
+
+@pytest.fixture
+def apart(server: Server) -> Iterator[Any]:
+    """Yields an agent on a server."""
+    name = f"agent-{next(_NUMBERS)}"
+    with holdfast.Client(server.api_key, url=server.url, namespace=name) as client:
+        yield client
+
+
+class Meanwhile:
+    """Does something once, right before an agent's store is asked for large values."""
+
+    def __init__(self, agent: Any, act: Callable[[], object]) -> None:
+        self._store, self._act = agent.store, act
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @property
+    def raw(self) -> "Meanwhile":
+        other = Meanwhile.__new__(Meanwhile)
+        other._store, other._act = self._store.raw, self._once
+        return other
+
+    def _once(self) -> None:
+        act, self._act = self._act, lambda: None
+        act()
+
+    def get_many(self, pairs: Any) -> Any:
+        self._act()
+        return self._store.get_many(pairs)
+
+
+def test_what_is_too_large_for_a_request_goes_in_several(apart: Any) -> None:
+    saver, random = HoldfastSaver(apart), Random(3)
+    # One value of more than a request takes, and a list whose segments are.
+    values = {"one": random.randbytes(36 << 20), "many": [bytes(300_000)] * 100}
+    at = put(saver, "t", values)
+    assert values_of(saver, at) == values
+    again = put(saver, "t", {**values, "n": 1}, parent=at, new={"n": "1"})
+    assert len([key for key in keys_of(apart, "t") if key.startswith("v ")]) == 5 + 4
+    for _ in range(18):
+        put(saver, "t", {"own": random.randbytes(2 << 20)})
+    saver.copy_thread("t", "u")
+    assert [key for key in keys_of(apart, "u") if key not in keys_of(apart, "t")] == []
+    assert len(keys_of(apart, "u")) == len(keys_of(apart, "t"))
+    copied = config_of("u", again["configurable"]["checkpoint_id"])
+    assert values_of(saver, copied) == {**values, "n": 1}
+
+
+@pytest.mark.parametrize("act", ["put", "copy"])
+def test_nothing_that_goes_ahead_is_deleted_by_who_prunes_meanwhile(
+    near: Any, act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portioning, "PORTION_BYTES", 60_000)
+    saver, pruned, batch = HoldfastSaver(near), list[bool](), type(near.store).batch
+    values = {name: LARGE[number:] for number, name in enumerate("abc")}
+    put(saver, "t", {})
+    put(saver, "t", {})
+    if act == "copy":
+        put(saver, "s", {})
+        put(saver, "s", values)
+
+    def meanwhile(store: Any, **parts: Any) -> Any:
+        done = batch(store, **parts)
+        if parts.get("put") and not pruned:  # Once a part of the values is there.
+            pruned.append(True)
+            HoldfastSaver(near).prune(["t"])
+        return done
+
+    monkeypatch.setattr(type(near.store), "batch", meanwhile)
+    if act == "put":
+        put(saver, "t", values)
+    else:
+        saver.copy_thread("s", "t")
+    assert pruned
+    assert values_of(saver, config_of("t")) == values
+    assert "pruning" not in keys_of(near, "t")
+
+
+def test_what_is_deleted_between_two_requests_is_not_called_damage(apart: Any) -> None:
+    saver = HoldfastSaver(apart)
+    first, second = (put(saver, "t", {"big": [LARGE, number]}) for number in range(2))
+    other = put(saver, "u", {"big": [LARGE]})
+
+    def reads(act: Callable[[], object]) -> Any:
+        reader = HoldfastSaver(apart)
+        reader._store = Meanwhile(apart, act)
+        return reader
+
+    def prunes() -> None:
+        saver.prune(["t"])
+
+    def deletes() -> None:
+        saver.delete_thread("u")
+
+    reader = reads(prunes)
+    assert [each.config for each in reader.list(config_of("t"), limit=2)] == [second]
+    assert reads(deletes).get_tuple(other) is None
+    assert saver.get_tuple(first) is None
+    third = put(saver, "t", {"big": [LARGE, 3]})
+    assert reads(prunes).get_tuple(second) is None
+    fourth = put(saver, "t", {"big": [LARGE, 4]})
+
+    def deletes_the_newest() -> None:
+        key = next(k for k in keys_of(apart, "t") if fourth["configurable"]["checkpoint_id"] in k)
+        large = value_key
+        stored = decode_checkpoint(apart.store.raw.get("langgraph/t", key)).large["big"].parts
+        gone = [("langgraph/t", key), *(("langgraph/t", large(part.name)) for part in stored)]
+        apart.store.delete_many(gone)
+
+    found = reads(deletes_the_newest).get_tuple(config_of("t"))
+    assert found is not None
+    assert found.config == third
+    apart.store.delete_many(
+        [("langgraph/t", key) for key in keys_of(apart, "t") if key.startswith("v ")]
+    )
+    for damaged in (
+        lambda: HoldfastSaver(apart).get_tuple(config_of("t")),
+        lambda: [*HoldfastSaver(apart).list(config_of("t"))],
+        lambda: saver.copy_thread("t", "v"),
+    ):
+        with pytest.raises(Damaged):
+            damaged()
 
 
 def test_what_is_in_memory_is_bounded_and_of_one_thread() -> None:
@@ -659,6 +785,18 @@ def test_what_was_begun_is_over_when_its_caller_was_cancelled(
 
     for agent in opened(request, kind, tmp_path):
         asyncio.run(run(agent))
+
+
+def test_the_newest_snapshot_that_holds_a_checkpoint_is_found(agent: Any) -> None:
+    saver = HoldfastSaver(agent, snapshots=True)
+    at = put(saver, "t", {"a": [1]})
+    held = saver.find_snapshot(at)
+    assert held is not None
+    saver.delete_thread("t")
+    agent.snapshot("without it", trace_id=at["configurable"]["checkpoint_id"])
+    assert saver.find_snapshot(at) == held
+    saver.restore(at)
+    assert values_of(saver, at) == {"a": [1]}
 
 
 def test_a_restore_is_of_a_thread_that_its_snapshot_holds(agent: Any) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from langgraph.store.base import GetOp, InvalidNamespaceError, PutOp, SearchOp
+from langgraph.store.memory import InMemoryStore
 
 import holdfast
 from holdfast.errors import Damaged, InvalidValue
@@ -92,11 +93,34 @@ def test_filters_limits_and_namespaces(near: Any) -> None:
     assert found(n={"$gte": 2, "$lt": 4}) == [2, 3]
     assert found(kind={"even": True}) == [0, 2, 4]
     assert found(n={"$ne": 0}, tags=["a", 3]) == [3]
-    assert found(missing=None) == []
+    # What an item lacks is None, as LangGraph's own store has it.
+    peer = InMemoryStore()
+    for number in range(6):
+        rare = {"rare": number} if number == 3 else {}
+        for each in (store, peer):
+            each.put(("b",), f"k{number}", {"n": number, "in": rare, **rare})
+    filters: list[dict[str, Any]] = [
+        {"rare": None},
+        {"rare": {"$ne": 3}},
+        {"rare": {"$ne": 5}},
+        {"rare": {"$eq": None}},
+        {"in": {"rare": None}},
+        {"in": {"rare": {"$ne": 3}}},
+        {"missing": None},
+    ]
+    for each in filters:
+        answers = [
+            sorted(item.value["n"] for item in one.search(("b",), filter=each))
+            for one in (store, peer)
+        ]
+        assert answers[0] == answers[1]
+    assert len(store.search(("b",), filter={"missing": None})) == 6
     assert found(day={"$gt": "2020-01", "$lte": "2020-03"}) == [2, 3]
     assert found(day={"$gt": 1}) == found(n={"$gt": "0"}) == found(tags={"$gt": []}) == []
     with pytest.raises(InvalidValue):
         found(n={"$near": 1})
+    for number in range(6):
+        store.delete(("b",), f"k{number}")
     newest = store.search(("a",), limit=2, offset=1)
     assert [each.value["n"] for each in newest] == [4, 3]
     assert store.list_namespaces() == [("a", "0", "c"), ("a", "1", "c")]
@@ -119,6 +143,37 @@ def test_items_are_found_by_their_meaning(agent: Any) -> None:
     assert agent.store.keys("langgraph-store.vectors/docs") == ["g"]
     with pytest.raises(InvalidValue):
         HoldfastStore(agent, index={"dims": 4, "embed": embed}).put(("docs",), "r", {"text": "a"})
+
+
+def test_an_item_that_is_put_without_an_index_has_no_vector_of_another(agent: Any) -> None:
+    store = HoldfastStore(agent, index={"dims": 3, "embed": embed})
+    store.put(("docs",), "k", {"text": "red"})
+    HoldfastStore(agent).put(("docs",), "k", {"text": "blue"})
+    assert [(each.value, each.score) for each in store.search(("docs",), query="red")] == [
+        ({"text": "blue"}, None)
+    ]
+    with pytest.raises(InvalidValue, match="vectors"):
+        HoldfastStore(agent, name="langgraph-store.vectors")
+
+
+def test_what_has_expired_is_found_in_one_request(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with holdfast.Client(server.api_key, url=server.url, namespace="sweeping") as client:
+        store, asked = HoldfastStore(client), list[str]()
+        for number in range(20):
+            store.put(("n",), f"ever {number}", {"a": 1})
+            store.put(("n",), f"short {number}", {"a": 1}, ttl=0 if number % 10 else None)
+        send = client.sender.send
+        monkeypatch.setattr(
+            client.sender, "send", lambda call: asked.append(call.path) or send(call)
+        )
+        run = client.sender.run
+        monkeypatch.setattr(client.sender, "run", lambda steps: asked.append("") or run(steps))
+        assert store.sweep_ttl() == 18
+        # Names, items, their tags, and a delete for each.
+        assert len(asked) <= 3 + 18 + 2
+        assert len(store.search(("n",), limit=50)) == 22
 
 
 def test_items_expire(near: Any, monkeypatch: pytest.MonkeyPatch) -> None:

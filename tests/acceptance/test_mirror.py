@@ -107,6 +107,7 @@ LOCAL_ONLY = {
     "acting_as": "on a server, whoever holds the key acts",
     "agree": "there, `pull` brings what others did",
     "enter": "a remote directory has one namespace",
+    "give_up": "the server knows of no task that is the directory's",
     "merge": "namespaces are merged on the server",
     "patches": "a patch has the content of what was there, which lies on the server",
 }

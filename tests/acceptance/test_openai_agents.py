@@ -422,3 +422,47 @@ def test_a_journal_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
         assert tracing.lost == 1
     finally:
         set_trace_processors([])
+
+
+def test_what_has_to_be_awaited_and_what_is_no_agent_is_refused(server: Server) -> None:
+    client = holdfast.AsyncClient(server.api_key, url=server.url, namespace="alice")
+    for none in (client, "alice", None):
+        with pytest.raises(holdfast.errors.InvalidValue, match=type(none).__name__):
+            HoldfastTracing(none)  # pyright: ignore[reportArgumentType]
+
+
+def test_no_agent_waits_for_whoever_waits_for_what_is_written(
+    world: holdfast.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.integrations.openai_agents.tracing.MOST_WAITING", 2)
+    begun, goes_on = threading.Event(), threading.Event()
+    tracing = HoldfastTracing(world)
+    add = type(world.traces).add
+
+    def slowly(traces: Any, *args: Any, **named: Any) -> Any:
+        begun.set()
+        goes_on.wait()
+        return add(traces, *args, **named)
+
+    monkeypatch.setattr(type(world.traces), "add", slowly)
+    set_trace_processors([tracing])
+    try:
+        with trace("first"):
+            pass
+        begun.wait()
+        for _ in range(2):
+            with trace("waits"):
+                pass
+        flushing = threading.Thread(target=tracing.force_flush)
+        flushing.start()
+        ended = threading.Thread(target=tracing.on_trace_end, args=[trace("lost")])
+        ended.start()
+        ended.join(timeout=20)
+        assert not ended.is_alive()
+        goes_on.set()
+        flushing.join()
+        assert tracing.lost == 1
+        assert len(world.traces.list(action="openai.run")) == 3
+    finally:
+        goes_on.set()
+        set_trace_processors([])

@@ -188,6 +188,69 @@ async def test_forks_that_race_a_delete_are_whole_or_refused(opens: Opens) -> No
     assert in_store(opens()) == 0
 
 
+@pytest.mark.parametrize("opens", ["served"], indirect=True)
+async def test_a_conversation_of_any_length_is_saved_and_deleted(opens: Opens) -> None:
+    store = HoldfastConversationStore(opens())
+    said = Conversation(messages=[asked(str(number)) for number in range(6_000)])
+    await store.save(said)
+    fork = await store.fork(said.conversation_id, at=10, new_conversation_id="fork")
+    # Some MiB each, and together more than a request takes.
+    fork.messages += [asked("x" * (6 << 20)) for _ in range(6)]
+    await store.save(fork)
+    assert len(texts_of(await store.load(said.conversation_id))) == 6_000
+    await store.delete(said.conversation_id)
+    whole = await store.load("fork")
+    assert [len(text) for text in texts_of(whole)] == [1] * 10 + [6 << 20] * 6
+    assert len(opens().store.keys(kept.ENTRIES)) == 16
+    await store.delete("fork")
+    assert in_store(opens()) == 0
+
+
+@pytest.mark.parametrize("opens", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("act", ["save", "delete"])
+async def test_what_goes_in_portions_is_whole_whoever_comes_in_between(
+    opens: Opens, act: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "TOGETHER", 2)
+    store, agent, came = HoldfastConversationStore(opens()), opens(), list[bool]()
+    said = Conversation(messages=[asked(str(number)) for number in range(3)])
+    await store.save(said)
+    long = await store.fork(said.conversation_id, new_conversation_id="long")
+    long.messages += [asked(str(number)) for number in range(3, 10)]
+    set_many = type(agent.store).set_many
+
+    async def between() -> None:
+        other = HoldfastConversationStore(opens())
+        fork = await other.fork(said.conversation_id)
+        if act == "save":  # Then the family is as it was, and what nobody reaches is gone.
+            await other.delete(fork.conversation_id)
+
+    def comes(plane: Any, items: Any, **named: Any) -> Any:
+        done = set_many(plane, items, **named)
+        if not came:
+            came.append(True)
+            with asyncio.Runner() as runner:
+                runner.run(between())
+        return done
+
+    if act == "save":
+        monkeypatch.setattr(type(agent.store), "set_many", comes)
+        await store.save(long)
+    else:
+        await store.save(long)
+        monkeypatch.setattr(type(agent.store), "set_many", comes)
+        await store.delete("long")
+    names = [each.conversation_id for each in await store.list_conversations()]
+    assert (len(names), "long" in names) == (2, act == "save")
+    for name in names:
+        whole = texts_of(await store.load(name))
+        assert whole == [str(number) for number in range(10 if name == "long" else 3)]
+    assert len(agent.store.keys(kept.ENTRIES)) == (10 if act == "save" else 3)
+    for name in names:
+        await store.delete(name)
+    assert in_store(agent) == 0
+
+
 async def test_conversations_are_listed_by_scope_newest_first(opens: Opens) -> None:
     store = HoldfastConversationStore(opens())
     for name, scope in (("a", "alice"), ("b", "bob"), ("c", "alice")):

@@ -489,6 +489,10 @@ def test_many_values_at_once(agent: Namespace) -> None:
     assert len(agent.store.keys("n/1")) == 1200
     assert agent.store.keys("n/1", "k119", after="k1195", limit=3) == ["k1196", "k1197", "k1198"]
     assert agent.store.keys("none") == []
+    agent.store.set_many([("empty", key, 1) for key in ("", "a", "b")])
+    assert agent.store.keys("empty", after="") == ["a", "b"]
+    assert agent.store.keys("empty", after="", reverse=True) == []
+    assert agent.store.items("empty", after="") == [("a", 1), ("b", 1)]
     assert agent.store.items("n/1", "k000")[:1] == [("k0000", 0)]
     assert len(agent.store.items()) == 1201
     assert agent.store.items(None, "k1199") == [(("n/1", "k1199"), 1199)]

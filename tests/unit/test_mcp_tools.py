@@ -207,11 +207,12 @@ def test_an_agent_goes_back_and_forth(world: World, mode: str) -> None:
         seen = await agent.ok("diff")
         assert "-one\n+two" in (seen.content or "")
         assert (await agent.ok("diff", names_only=True)).content is None
-        taken = (await agent.ok("snapshot", label="second", reason="because")).said
+        kept = {"ticket": "42"}
+        taken = (await agent.ok("snapshot", label="second", reason="because", metadata=kept)).said
         (found,) = re.findall(r"Took (snap-\w+):", taken)
         lines = (await agent.ok("timeline")).said.splitlines()
         assert lines[0].startswith(f"@ 2 {found} ")
-        assert lines[0].endswith('snapshot "second"')
+        assert lines[0].endswith('snapshot "second" "ticket=42"')
         read = await agent.ok("read_file", path="a.txt", at="@-1")
         assert read.content == "one\n"
         assert (await agent.ok("read_file", path="a.txt")).content == "two\n"
@@ -467,7 +468,9 @@ def test_what_others_chose_can_neither_act_nor_forge_a_line(world: World) -> Non
         world.write(EVIL, "x\n")
         os.symlink("\x1b]0;title\x07", world.project / "link")
         label = '"\n@ 9 snap-forged'
-        await agent.ok("snapshot", label=label.replace("\n", " "), reason=EVIL)
+        await agent.ok(
+            "snapshot", label=label.replace("\n", " "), reason=EVIL, metadata={EVIL: EVIL}
+        )
         world.write(EVIL, "y \x1b[31m\r\n\u202e")
         world.write(f"dir{EVIL}/f", "z\n")
         answers = [
@@ -486,7 +489,7 @@ def test_what_others_chose_can_neither_act_nor_forge_a_line(world: World) -> Non
             assert not re.search(r"^@ 9", each.said, re.MULTILINE)
         timeline = answers[1].said.splitlines()
         assert len(timeline) == 2
-        assert timeline[0].count('"') == 2
+        assert timeline[0].count('"') == 4
 
     speak(world.subject, work)
 

@@ -149,8 +149,8 @@ class SessionQueries(AbsenceQueries):
 
         The session's row moves on, or for version 0 is added, with an id that nobody else has, or
         if it `has_row` neither; `add_version`, `add_turn`, `add_trace`, `add_unnumbered`,
-        `note_pending` in one. The trace has the hashes of both, and follows on
-        the end of the namespace's chain, whose row is locked.
+        `note_pending` in one. The trace has the hashes of both, and follows on the end of the
+        namespace's chain, whose row is locked.
         """
         namespace_id, key = session.namespace_id, session.id.encode()
         is_new = version is not None and not version.value.number and not has_row

@@ -403,8 +403,9 @@ class Namespace:
         """Captures everything as it is now, as `snapshot` does."""
         return self.snapshot(label)
 
-    @does(ListSnapshots)
+    @takes(ListSnapshots)
     def list_snapshots(self, wanted: ListSnapshots) -> Timeline:
+        """Returns the snapshots that were taken on purpose, or `all`, newest first."""
         return listing.snapshots(self._handle, wanted)
 
     def restore_snapshot(self, snapshot: SnapshotLike) -> int:
@@ -420,8 +421,7 @@ class Namespace:
             head = self._handle.find_head(transaction)
             if head is None:
                 return health.nothing_yet(wanted)
-            tenant_id, namespace_id = head.tenant_id, head.namespace_id
-            return health.measure(context, transaction, tenant_id, namespace_id, wanted)
+            return health.measure(context, transaction, head.tenant_id, head.namespace_id, wanted)
 
     @does(GetRollbackSeries)
     def rollback_series(self, wanted: GetRollbackSeries) -> RollbackSeries:

@@ -35,6 +35,7 @@ from deepagents.backends.protocol import (
 )
 from deepagents.backends.utils import (
     InvalidGlobPatternError,
+    _get_backend_read_file_type,  # pyright: ignore[reportPrivateUsage] - the one table of them
     compile_grep_include_glob,
     perform_string_replacement,
     slice_read_response,
@@ -86,7 +87,8 @@ class HoldfastBackend(BackendProtocol):
             data = self.agent.files.read(_inner(file_path))
         except HoldfastError as exc:
             return ReadResult(error=_told(exc))
-        text = _text(data)
+        # By the name: the tool that hands it to the model goes by that, and takes it for base64.
+        text = _text(data) if _get_backend_read_file_type(file_path) == "text" else None
         if text is None:
             whole = b64encode(data).decode("ascii")
             return ReadResult(file_data=FileData(content=whole, encoding="base64"))
@@ -167,6 +169,9 @@ class HoldfastBackend(BackendProtocol):
         tag, text = files.stat(path).tag, _text(files.read(path))
         if text is None:
             return EditResult(error="Error: what is no text cannot be edited as one")
+        if "\r\n" in text and (old not in text or "\n" not in text.replace("\r\n", "")):
+            # As the file ends its lines: what was read of it had other ends.
+            old, new = _with_crlf(old), _with_crlf(new)
         done = perform_string_replacement(text, old, new, replace_all)
         if isinstance(done, str):
             return EditResult(error=done)
@@ -261,6 +266,10 @@ def _text(data: bytes) -> str | None:
         return data.decode()
     except UnicodeDecodeError:
         return None
+
+
+def _with_crlf(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
 
 
 def _told(exc: Exception) -> str:

@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from holdfast.model.basics import Metadata
 from holdfast.operations.commands import MAX_COMMAND_BYTES
 from holdfast.operations.snapshots import MAX_LABEL_CHARS
 
@@ -70,6 +71,10 @@ class Take(Arguments):
     reason: Annotated[
         Annotated[str, msgspec.Meta(max_length=2000)] | None,
         msgspec.Meta(description="Why it is taken."),
+    ] = None
+    metadata: Annotated[
+        Metadata | None,
+        msgspec.Meta(description="Pairs of text that are kept with it, such as a ticket's number."),
     ] = None
 
 

@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from holdfast.engine.core.coverage import Coverage
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.workspace import Workspace
-from holdfast.model.basics import SnapshotInfo, Timeline
+from holdfast.model.basics import Metadata, SnapshotInfo, Timeline
 from holdfast.model.changes import Change, Changes, Restored
 from holdfast.model.commands import Executed
 from holdfast.model.files import FileInfo
@@ -88,7 +88,9 @@ class Subject(Protocol):
         """Returns changes with their unified diffs."""
         ...
 
-    def snapshot(self, label: str | None, /, *, reason: str | None) -> SnapshotInfo:
+    def snapshot(
+        self, label: str | None, /, *, reason: str | None, metadata: Metadata | None
+    ) -> SnapshotInfo:
         """Captures everything as it is now."""
         ...
 
@@ -165,9 +167,11 @@ class OfNamespace:
         """Returns changes with their unified diffs."""
         return self._agent.text_diffs(old, new, paths=paths)
 
-    def snapshot(self, label: str | None, /, *, reason: str | None) -> SnapshotInfo:
+    def snapshot(
+        self, label: str | None, /, *, reason: str | None, metadata: Metadata | None
+    ) -> SnapshotInfo:
         """Captures everything as it is now."""
-        return self._agent.snapshot(label, reason=reason)
+        return self._agent.snapshot(label, reason=reason, metadata=metadata)
 
     def restore(
         self,
@@ -241,9 +245,11 @@ class OfDirectory(OfNamespace):
         """Returns changes with their unified diffs; the directory is looked at once."""
         return self._workspace.text_diffs(old, new, paths=paths)
 
-    def snapshot(self, label: str | None, /, *, reason: str | None) -> SnapshotInfo:
+    def snapshot(
+        self, label: str | None, /, *, reason: str | None, metadata: Metadata | None
+    ) -> SnapshotInfo:
         """Captures the directory as it is now, and the namespace's other planes with it."""
-        return self._workspace.snapshot(label, reason=reason)
+        return self._workspace.snapshot(label, reason=reason, metadata=metadata)
 
     def restore(
         self,

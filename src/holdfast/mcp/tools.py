@@ -134,7 +134,8 @@ def list_files(subject: Subject, wanted: List) -> Answer:
 
 def snapshot(subject: Subject, wanted: Take) -> Answer:
     """Takes a snapshot."""
-    taken = subject.snapshot(wanted.label, reason=wanted.reason)
+    said = wanted.metadata
+    taken = subject.snapshot(wanted.label, reason=wanted.reason, metadata=said)
     return answer(snapshot_lines(taken, coverage_of(taken)))
 
 

@@ -86,6 +86,8 @@ class Paged:
     """How many there are at the most, whatever it says."""
     unknown: tuple[type[HoldfastError], ...] = ()
     """What whoever makes the list raises for a cursor that is none."""
+    has_empty: bool = False
+    """Whether what it goes on behind may be empty; elsewhere, an empty cursor is none."""
 
     def cursor_of(self, asked: Any) -> Any:  # noqa: ANN401 - an operation, what the last one said
         """Returns where a list goes on; None if it begins."""

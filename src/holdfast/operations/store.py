@@ -25,8 +25,8 @@ from holdfast.model.values import (
 from holdfast.operations.choices import Tag
 from holdfast.operations.operation import Arguments, Operation, Paged
 
-PARTS: Final = Paged(cursor="after", last=None, usual=1000, most=10_000)
-"""How keys are listed, and values."""
+PARTS: Final = Paged(cursor="after", last=None, usual=1000, most=10_000, has_empty=True)
+"""How keys are listed, and values. A key may be empty."""
 
 Pair = tuple[str, str]
 """A namespace and a key of the store."""

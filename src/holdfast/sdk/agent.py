@@ -78,6 +78,7 @@ from holdfast.sdk.groups.timeline import (
     history_steps,
     of_snapshot,
     snapshot_or_none,
+    snapshots_steps,
     timeline_steps,
     with_whole_id,
 )
@@ -259,7 +260,11 @@ class Agent(Group[F]):
         """Captures everything as it is now, as `snapshot` does."""
         return asking(TakeSnapshot(label))
 
-    list_snapshots = method(ListSnapshots)
+    @flow
+    @takes(ListSnapshots)
+    def list_snapshots(self, wanted: ListSnapshots) -> Steps[Timeline]:
+        """Returns the snapshots that were taken on purpose, or `all`, newest first."""
+        return (yield from snapshots_steps(wanted))
 
     @flow
     def restore_snapshot(self, snapshot: SnapshotLike) -> Steps[int]:

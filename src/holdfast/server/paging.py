@@ -38,7 +38,7 @@ def part_of(
     """Returns a part of a list, and whether there is more: one too many is asked for."""
     size = page_size(asked)
     cursor = paged.cursor_of(asked)
-    if cursor == "":  # Said, and empty: the list begins.
+    if cursor == "" and not paged.has_empty:  # Said, and empty: the list begins.
         asked, cursor = replace(asked, **{str(paged.cursor): None}), None
     try:
         found = fetch(replace(asked, limit=size + 1))

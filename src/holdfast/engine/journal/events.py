@@ -48,6 +48,7 @@ from holdfast.model.events import (
     UnnumberedRow,
 )
 from holdfast.operations.checks import checked
+from holdfast.operations.choices import check_zone
 from holdfast.operations.webhooks import LISTED
 
 EventList = list[EventRow]
@@ -103,6 +104,7 @@ class Events(Part):
         With `since` later ones alone. A follower, who asks since what it saw last and for as many
         as there can be, gets the oldest of them if there are more, so that it misses none.
         """
+        check_zone("since", since)
         most = max(1, min(limit, MAX_LISTED))
         follows = since is not None and cursor is None and limit >= MAX_LISTED
         kinds = kinds_of(types)

@@ -16,6 +16,7 @@ from holdfast.engine.planes.writers import is_own, mark_of
 from holdfast.engine.timeline import snapshots
 from holdfast.engine.timeline.room import check_rows
 from holdfast.engine.timeline.takeback import take_back
+from holdfast.engine.timeline.undo import Leave, leave_nothing
 from holdfast.errors import InvalidValue, TaskEnded, TaskNotFound
 from holdfast.ids import SnapshotId
 from holdfast.model.basics import Head, SnapshotInfo, SnapshotLike
@@ -107,21 +108,26 @@ class TaskLife:
             raise TaskEnded(task_id, status=task.status.value)
         return task
 
-    def go_back(self, task: TaskRun) -> Restored | None:
-        """Takes back what a failed task changed; None if another did so meanwhile."""
+    def go_back(
+        self, task_id: str, *, note: Note | None = None, leave: Leave = leave_nothing
+    ) -> Restored:
+        """Takes back what a failed task changed; raises `TaskEnded` if another was faster.
 
-        def mark(shows: SnapshotId, transaction: Transaction, _head: Head) -> None:
+        `leave` is told what of a directory could not be captured before.
+        """
+
+        def mark(shows: SnapshotId, transaction: Transaction, head: Head) -> None:
             # Under the head's lock: of two that go back, the second sees that the first has.
-            now = transaction.find_task(task.namespace_id, task.id)
+            now = transaction.find_task(head.namespace_id, task_id)
             if now is None or now.restored is not None:
-                raise TaskEnded(task.id, status="gone back")
-            transaction.end_task(replace(now, restored=shows), seen=TaskStatus.FAILED)
+                raise TaskEnded(task_id, status="gone back")
+            # Of a directory, nobody may have been able to note yet that it has failed.
+            ended_at = now.ended_at or self._handle.context.clock()
+            done = replace(now, status=TaskStatus.FAILED, restored=shows, ended_at=ended_at)
+            transaction.end_task(done, seen=now.status)
 
-        note = Note(reason=f"task {task.id} failed", task_id=task.id)
-        try:
-            return take_back(self._handle, task.id, note=note, at_end=True, also=mark)
-        except TaskEnded:
-            return None
+        note = note or Note(reason=f"task {task_id} failed", task_id=task_id)
+        return take_back(self._handle, task_id, note=note, at_end=True, also=mark, leave=leave)
 
     def note_begun(self, name: str, *, id: str, before: SnapshotInfo) -> None:  # noqa: A002 - what it is called everywhere
         """Notes a task whose snapshots somebody else takes: what lies between them is its own."""
@@ -129,6 +135,8 @@ class TaskLife:
         with context.work() as transaction:
             head = self._handle.lock(transaction)
             task = TaskRun(
+                began=mark_of(head).changes,
+                within=self._handle.door.within(),
                 id=id,
                 namespace_id=head.namespace_id,
                 name=name,
@@ -145,9 +153,8 @@ class TaskLife:
         *,
         after: SnapshotInfo | None,
         failure: str | None = None,
-        restored: Restored | None = None,
     ) -> None:
-        """Notes how such a task has ended; once more, to say that it was taken back."""
+        """Notes how such a task has ended."""
         context = self._handle.context
         status = TaskStatus.COMPLETED if failure is None else TaskStatus.FAILED
         reason = None if failure is None else _storable(failure)
@@ -156,13 +163,11 @@ class TaskLife:
             task = transaction.find_task(head.namespace_id, task_id)
             if task is None:
                 return
-            shown = None if restored is None or restored.snapshot is None else restored.snapshot.id
             done = replace(
                 task,
                 status=status,
                 reason=reason,
                 after=None if after is None else after.id,
-                restored=shown,
                 ended_at=context.clock(),
             )
             transaction.end_task(done, seen=task.status)

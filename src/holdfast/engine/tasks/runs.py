@@ -4,6 +4,7 @@ A failed one keeps the attempt, and takes back what it changed if that was asked
 same twice changes nothing: clients repeat themselves. How tasks begin and end is in `life.py`.
 """
 
+from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from holdfast.display import Part
 from holdfast.engine.core.limits import check_limit
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.tasks.life import TaskLife
-from holdfast.errors import InvalidValue
+from holdfast.errors import InvalidValue, TaskEnded
 from holdfast.jsontext import object_text
 from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.operations.operation import does
@@ -48,7 +49,8 @@ class TaskRuns(Part):
         )
         wants_back = task.rolls_back if rollback is None else rollback
         if wants_back and task.restored is None:
-            self._life.go_back(task)
+            with suppress(TaskEnded):
+                self._life.go_back(task.id)
             task = self._life.get(task_id)
         return task
 

@@ -35,6 +35,10 @@ from holdfast.integrations.calling import Place, aside, within
 ATTEMPTS: Final = 64
 """How often a step is tried that others got ahead of. Each failure is another's success."""
 
+TOGETHER: Final = 4096
+"""Events that are deleted together with their session: what a request takes, and more than most
+sessions have."""
+
 _DIGITS: Final = 16
 
 Items = list[tuple[str, str, Any]]
@@ -200,7 +204,8 @@ class HoldfastSessionService(BaseSessionService):
             if found is None:
                 return
             numbers = range(found.value["events"])
-            events = [(places.events, _event_key(found.value, number)) for number in numbers]
+            some = numbers[:TOGETHER]
+            events = [(places.events, _event_key(found.value, number)) for number in some]
             try:
                 self._store.set_many(
                     [],
@@ -209,6 +214,9 @@ class HoldfastSessionService(BaseSessionService):
                 )
             except NotAsExpected:
                 continue
+            if len(numbers) > len(some):
+                # Nobody reaches the others any more: another session has another life.
+                self._store.delete_prefix(places.events, f"{found.value['life']}/")
             return
         raise StaleSessionError(_STALE)
 

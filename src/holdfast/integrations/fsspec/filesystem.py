@@ -238,6 +238,11 @@ class HoldfastFileSystem(AbstractFileSystem):
             length = None if end is None else max(0, end - first)
             return reader.read(inner, start=first, length=length)
 
+    def touch(self, path: str, truncate: bool = True, **options: Any) -> None:
+        """Makes an empty file; without `truncate`, one that is there stays, and is new."""
+        with self.open(path, "wb" if truncate else "ab", **options):
+            pass
+
     def pipe_file(
         self,
         path: str,

@@ -10,10 +10,12 @@ from holdfast.integrations.langgraph.reading import (
     NEAR,
     PAGE,
     Backwards,
+    Missing,
     Stored,
     large_values,
     namespaces_of,
     threads,
+    with_values,
 )
 from holdfast.integrations.langgraph.records import Place, place_of
 
@@ -87,12 +89,17 @@ class Listing:
             return []
         if self._sources is None:
             self._sources = yield from self._opened()
-        for source in self._sources:
-            yield from source.fill()
-        taken = self._take(self._sources)
+        while True:
+            for source in self._sources:
+                yield from source.fill()
+            taken = self._take(self._sources)
+            found = yield from _with_values(taken, self._choice.cache)
+            # Of what is deleted by now nothing may be left, and more may follow.
+            if found or not taken:
+                break
         if self._left is not None:
-            self._left -= len(taken)
-        return (yield from _with_values(taken, self._choice.cache))
+            self._left -= len(found)
+        return found
 
     def _take(self, sources: Sequence[_Source]) -> list[tuple[str, Stored]]:
         """Takes the newest of all, for as long as it is known which that is."""
@@ -125,6 +132,22 @@ class Listing:
 
 
 def _with_values(taken: Sequence[tuple[str, Stored]], cache: Parts) -> Steps[list[Listed]]:
+    """Returns checkpoints with their large values, without those that are deleted by now."""
+    try:
+        values = yield from _together(taken, cache)
+    except Missing:
+        found = list[Listed]()
+        for thread, stored in taken:
+            place = place_of(thread, stored.checkpoint_ns)
+            read = yield from with_values(place, stored, cache=cache)
+            found += [] if read is None else [Listed(thread, *read)]
+        return found
+    return [Listed(thread, stored, values[thread]) for thread, stored in taken]
+
+
+def _together(
+    taken: Sequence[tuple[str, Stored]], cache: Parts
+) -> Steps[dict[str, dict[str, bytes]]]:
     found = dict[str, dict[str, bytes]]()
     for thread in dict.fromkeys(thread for thread, _ in taken):
         wanted = [
@@ -134,4 +157,4 @@ def _with_values(taken: Sequence[tuple[str, Stored]], cache: Parts) -> Steps[lis
             for each in stored.record.large.values()
         ]
         found[thread] = yield from large_values(thread, wanted, cache)
-    return [Listed(thread, stored, found[thread]) for thread, stored in taken]
+    return found

@@ -1,6 +1,6 @@
 """What is read of checkpoints, step by step; `integrations.doors` carries it out."""
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final, NamedTuple
 
 from holdfast.errors import Damaged
@@ -21,6 +21,7 @@ from holdfast.integrations.langgraph.records import (
     value_of,
     values_of,
 )
+from holdfast.integrations.portions import portions
 
 NEAR: Final = 3
 """Rows that are read to find the newest checkpoint: mostly it has the writes of one task or two."""
@@ -28,9 +29,9 @@ NEAR: Final = 3
 PAGE: Final = 100
 """Rows that are read together where all of them are wanted; each is of some KiB."""
 
-PORTION_BYTES: Final = 8 << 20
-PORTION: Final = 1000
-"""Values that are read or put together."""
+
+class Missing(Damaged):
+    """A value is not there that a checkpoint has; or it was, and both are deleted by now."""
 
 
 class Stored(NamedTuple):
@@ -50,19 +51,6 @@ def items(thread: str, prefix: str, **options: Any) -> Step:
 def keys(thread: str, prefix: str, **options: Any) -> Step:
     """Reads keys of a thread."""
     return lambda store: store.keys(thread, prefix, **options)
-
-
-def portions(sizes: Iterable[tuple[str, int]]) -> Generator[list[str]]:
-    """Yields names in portions that are read, or put, together."""
-    names, total = list[str](), 0
-    for name, size in sizes:
-        if names and (total + size > PORTION_BYTES or len(names) == PORTION):
-            yield names
-            names, total = [], 0
-        names.append(name)
-        total += size
-    if names:
-        yield names
 
 
 # Checkpoints
@@ -148,7 +136,7 @@ def threads(prefix: str) -> Steps[list[str]]:
 def large_values(
     thread: str, wanted: Iterable[Large], cache: Parts | None = None
 ) -> Steps[dict[str, bytes]]:
-    """Returns the parts of large values by their names; raises `Damaged` where one is missing."""
+    """Returns the parts of large values by their names; raises `Missing` where one is not there."""
     sizes = {part.name: part.size for each in wanted for part in each.parts}
     found = {} if cache is None else cache.find(thread, sizes)
     for some in portions(each for each in sizes.items() if each[0] not in found):
@@ -156,11 +144,35 @@ def large_values(
         read = yield lambda store, pairs=pairs: store.raw.get_many(pairs)
         for name, data in zip(some, read, strict=True):
             if data is None:
-                raise Damaged(f"the value {name} of a checkpoint is not there")
+                raise Missing(f"the value {name} of a checkpoint is not there")
             found[name] = data if cache is None else plain(data)
         if cache is not None:
             cache.keep(thread, ((name, found[name]) for name in some))
     return found
+
+
+def with_values(
+    place: Place, stored: Stored, wanted: Collection[str] | None = None, cache: Parts | None = None
+) -> Steps[tuple[Stored, dict[str, bytes]] | None]:
+    """Returns a checkpoint with its large values: of all channels, or of those that are wanted.
+
+    Over HTTP it was read at another moment than they are: where one is not there, it is read anew.
+    Returns None if it is deleted by now; raises `Missing` if it stands there as it stood.
+    """
+    before: Checkpoint | None = None
+    while True:
+        large = stored.record.large.items()
+        meant = [each for name, each in large if wanted is None or name in wanted]
+        try:
+            return stored, (yield from large_values(place.thread, meant, cache))
+        except Missing:
+            if stored.record == before:
+                raise
+        before = stored.record
+        again = yield from find(place, stored.id)
+        if again is None:
+            return None
+        stored = again
 
 
 # Channels whose values are their history
@@ -216,14 +228,15 @@ def history(
     walk = Ancestors(place, child)
     while remaining:
         stored = yield from walk.step()
-        if stored is None:
+        read = None if stored is None else (yield from with_values(place, stored, remaining))
+        if read is None:
             break
+        stored, parts = read
         for write in reversed(pending_writes(serde, stored.writes, frozenset(remaining))):
             given.writes[write[1]].append(write)
         values = values_of(serde, stored.record)["channel_values"]
         large = {name: each for name, each in stored.record.large.items() if name in remaining}
-        read = yield from large_values(place.thread, large.values())
-        values |= {channel: value_of(serde, each, read) for channel, each in large.items()}
+        values |= {channel: value_of(serde, each, parts) for channel, each in large.items()}
         given.seeds.update({channel: values[channel] for channel in remaining & values.keys()})
         remaining -= values.keys()
     return given

@@ -3,7 +3,7 @@
     c NS ID SPACE                a checkpoint: metadata, small values, names of large ones
     c NS ID SPACE wTASK          what a task wrote on it
     c NS ID SPACE wTASK SPACE -3 a special write of a task, which may be replaced
-    v NAME                       a large value or part of a list, by the hash of its bytes
+    v NAME                       a large value, or a part of one, by the hash of its bytes
     pruning                      somebody is deleting, see `writing`
 
 So a checkpoint and its writes lie side by side, the newest last: one read from the end finds both.
@@ -36,6 +36,9 @@ to which a value of the store is not cut."""
 PRESSED_BYTES: Final = 96 << 10
 """A value of up to so many bytes is compressed first, and stays with its checkpoint if that makes
 it small enough: a hundred messages are a row then, and need not be cut."""
+
+PIECE_BYTES: Final = 8 << 20
+"""What is larger is in several pieces: a server takes 32 MiB of a request, in base64."""
 
 LONG: Final = 64
 SEGMENT: Final = 32
@@ -85,7 +88,7 @@ class Large(NamedTuple):
     version: str | int | float | None
     """Which version of its channel it is."""
     is_list: bool
-    """Whether its parts are segments of a list."""
+    """Whether its parts are segments of a list, each a value, and not pieces of one value."""
     parts: list[Part]
     end: tuple[str, bytes, bool] | None = None
     """What of a list comes behind them: of which kind, the bytes, and whether these are less."""
@@ -229,6 +232,8 @@ def packed(
             if len(data) <= PRESSED_BYTES and len(less := _less(data)) <= LARGE_BYTES:
                 pressed[channel] = kind, less
                 continue
+            starts = range(0, len(data), PIECE_BYTES)
+            pieces = [(kind, data[start : start + PIECE_BYTES]) for start in starts]
         parts = [Part(_name(*piece), len(piece[1])) for piece in pieces]
         large[channel] = Large(versions.get(channel), is_list, parts, end)
         new |= {
@@ -246,7 +251,7 @@ def _segments(
 ) -> tuple[list[Typed], tuple[str, bytes, bool] | None]:
     """Returns the segments of a long list, and its end if that is small enough to be none.
 
-    None for anything else, and for a list that is small.
+    None for anything else, for a list that is small, and for one whose segments are too large.
     """
     if type(value) is not list or len(cast("list[Any]", value)) < LONG:
         return [], None
@@ -254,7 +259,8 @@ def _segments(
     made = [
         serde.dumps_typed(items[start : start + SEGMENT]) for start in range(0, len(items), SEGMENT)
     ]
-    if sum(len(data) for _, data in made) <= LARGE_BYTES:
+    sizes = [len(data) for _, data in made]
+    if sum(sizes) <= LARGE_BYTES or max(sizes) > PIECE_BYTES:
         return [], None
     if len(items) % SEGMENT == 0:
         return made, None
@@ -360,16 +366,15 @@ def plain(part: bytes) -> bytes:
 
 def value_of(serde: Serializer, large: Large, parts: Mapping[str, bytes]) -> Any:
     """Returns a large value of its parts, by their names; raises `Damaged` for anything else."""
-    values = list[Any]()
     pieces = [_decoded(_values, parts[part.name]) for part in large.parts]
     pieces += [] if large.end is None else [large.end]
-    for kind, data, is_pressed in pieces:
-        values.append(serde.loads_typed((kind, _expanded(data) if is_pressed else data)))
+    whole = [(kind, _expanded(data) if less else data) for kind, data, less in pieces]
+    if not large.is_list and len({kind for kind, _ in whole}) == 1:
+        return serde.loads_typed((whole[0][0], b"".join(data for _, data in whole)))
+    values = [serde.loads_typed(typed) for typed in whole]
     if large.is_list and all(isinstance(each, list) for each in values):
         return [*chain.from_iterable(values)]
-    if large.is_list or len(values) != 1:
-        raise Damaged("the parts of a value of a checkpoint do not fit together")
-    return values[0]
+    raise Damaged("the parts of a value of a checkpoint do not fit together")
 
 
 def names_of(large: Iterable[Large]) -> set[str]:

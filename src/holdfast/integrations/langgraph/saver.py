@@ -235,16 +235,15 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
         One that does not hold it is none: a copy of a thread has the ids of the first.
         """
         wanted = checkpoint_of(config)
-        found = self._door.do(lambda _: self._door.world.timeline(trace_id=wanted, limit=1))
-        return found[0] if found and self.at(found[0]).get_tuple(config) is not None else None
+        found = self._door.do(lambda _: self._door.world.timeline(trace_id=wanted))
+        return next((each for each in found if self.at(each).get_tuple(config)), None)
 
     async def afind_snapshot(self, config: RunnableConfig) -> SnapshotInfo | None:
         """Returns what `find_snapshot` does."""
         wanted = checkpoint_of(config)
-        found = await self._door.ado(lambda _: self._door.world.timeline(trace_id=wanted, limit=1))
-        if not found or await self.at(found[0]).aget_tuple(config) is None:
-            return None
-        return found[0]
+        found = await self._door.ado(lambda _: self._door.world.timeline(trace_id=wanted))
+        those = (each for each in found if await self.at(each).aget_tuple(config))
+        return await anext(those, None)
 
     def restore(self, config: RunnableConfig) -> Restored:
         """Brings back everything as it was when a checkpoint was put: files, state, conversation.
@@ -307,16 +306,18 @@ class HoldfastSaver(BaseCheckpointSaver[str]):
     def _find(self, config: RunnableConfig) -> Steps[CheckpointTuple | None]:
         named = named_in(config)
         place = self._place(named)
-        if named.checkpoint_id is None:
-            stored = yield from reading.find_newest(place)
-        else:
-            stored = yield from reading.find(place, named.checkpoint_id)
-        if stored is None:
-            return None
-        values = dict[str, bytes]()
-        if large := stored.record.large:
-            values = yield from reading.large_values(place.thread, large.values(), self._parts)
-        return self._tuple(Listed(place.thread, stored, values))
+        while True:
+            if named.checkpoint_id is None:
+                stored = yield from reading.find_newest(place)
+            else:
+                stored = yield from reading.find(place, named.checkpoint_id)
+            if stored is None:
+                return None
+            if not stored.record.large:
+                return self._tuple(Listed(place.thread, stored, {}))
+            read = yield from reading.with_values(place, stored, cache=self._parts)
+            if read is not None:
+                return self._tuple(Listed(place.thread, *read))
 
     def _reader(self) -> Serializer:
         # A copy of a saver is given another serializer.

@@ -36,7 +36,8 @@ def fits(value: object, wanted: object) -> bool:
         if not isinstance(value, Mapping):
             return False
         known = cast("Mapping[str, object]", value)
-        return all(name in known and fits(known[name], each) for name, each in parts.items())
+        # As in LangGraph's own stores, what is not there is as None.
+        return all(fits(known.get(name), each) for name, each in parts.items())
     if isinstance(wanted, list | tuple) and isinstance(value, list | tuple):
         some, others = cast("Sequence[object]", value), cast("Sequence[object]", wanted)
         return len(some) == len(others) and all(map(fits, some, others))

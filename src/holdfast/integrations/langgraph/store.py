@@ -31,6 +31,9 @@ from holdfast.integrations.langgraph.searching import Vector, fits, matches, nea
 
 NAME: Final = "langgraph-store"
 
+BESIDE: Final = ".vectors"
+"""What the name of a store ends with, where its vectors are."""
+
 Place: TypeAlias = tuple[tuple[str, ...], str]
 """A namespace of LangGraph's, and a key."""
 
@@ -73,7 +76,9 @@ class HoldfastStore(BaseStore):
     ) -> None:
         self.ttl_config = checked_lives(ttl)
         self._door = Door(agent)
-        self._items, self._vectors = f"{checked_name(name)}/", f"{name}.vectors/"
+        if checked_name(name).endswith(BESIDE):
+            raise InvalidValue(f"what ends in {BESIDE} is where the vectors of another store lie")
+        self._items, self._vectors = f"{name}/", f"{name}{BESIDE}/"
         self._index = Index(index)
 
     def batch(self, ops: Iterable[Op]) -> list[Result]:
@@ -171,7 +176,8 @@ class HoldfastStore(BaseStore):
                 put.append((name, key, _stored(op.value, began, now, op.ttl)))
             if place in vectors:
                 put.append((*beside, vectors[place]))
-            elif self._index.embeddings is not None or op.value is None:
+            else:
+                # Whoever has put one, with an index: it is not of what is put now.
                 gone.append(beside)
         yield lambda store: store.batch(set=put, delete=gone)
 
@@ -237,8 +243,13 @@ class HoldfastStore(BaseStore):
 
     def _sweep(self) -> Steps[int]:
         now, gone = datetime.now(UTC), 0
-        for namespace, key, _ in (yield from self._below(())):
-            [found] = yield _finding([(self._name(namespace), key)])
+        ended = [
+            (namespace, key)
+            for namespace, key, value in (yield from self._below(()))
+            if _has_expired(value, now)
+        ]
+        there = yield _finding([(self._name(namespace), key) for namespace, key in ended])
+        for (namespace, key), found in zip(ended, there, strict=True):
             if found is not None and _has_expired(found.value, now):
                 pairs = [(self._name(namespace, start), key) for start in self._starts]
                 gone += yield from _unless_changed(delete=pairs, of=found)

@@ -5,13 +5,16 @@ Three promises:
 1. A checkpoint that is there has all of its values: they come with it in one transaction, or are
    there and stay. Whoever uses large values of the parent again expects the parent unchanged.
    Whoever deletes puts up a sign first, and deletes only while it still hangs; whoever puts a
-   checkpoint with large values meanwhile takes it down, and the deleting begins anew.
+   checkpoint with large values meanwhile takes it down, and the deleting begins anew. Values that
+   are too many for one transaction go ahead under such a sign, too, and the checkpoint comes only
+   while that hangs: nobody has deleted them in between.
 2. What a task wrote is put once: repeated, it changes nothing.
 3. Checkpoints are deleted with their writes, and values after the checkpoints that have them.
 """
 
 import secrets
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final
 
 from holdfast import ABSENT
@@ -19,7 +22,7 @@ from holdfast.errors import NotAsExpected
 from holdfast.integrations.doors import Step, Steps
 from holdfast.integrations.langgraph.caching import Left, Lefts
 from holdfast.integrations.langgraph.reading import (
-    PORTION,
+    Missing,
     Stored,
     all_of,
     items,
@@ -41,6 +44,7 @@ from holdfast.integrations.langgraph.records import (
     split_key,
     value_key,
 )
+from holdfast.integrations.portions import PORTION, portions
 
 COPIED: Final = 20
 """Rows that are copied together: with each checkpoint go its values, however large."""
@@ -50,6 +54,9 @@ TRIES: Final = 8
 
 Pack = Callable[[Mapping[str, Large], Collection[str]], Packed]
 """Makes a checkpoint, given values that it shares with its parent, and names of what is there."""
+
+Expected = tuple[str, str, str]
+"""A namespace of the store, a key, and the tag of what has to be there."""
 
 Choose = Callable[[Sequence[Stored]], set[tuple[str, str]]]
 """Says which checkpoints go, by `checkpoint_ns` and id."""
@@ -88,12 +95,11 @@ def put(
         return made
     own = {"get": [(thread, key)], "raw": True}
     try:
-        done = yield _batch(put=_rows(thread, key, made), expected=expected, **own)
+        done = yield from _put_rows(thread, _rows(key, made), expected=expected, **own)
     except NotAsExpected:
         # Somebody deletes, or has changed the parent: nothing of it is relied on.
         made = pack({}, ())
-        rows = _rows(thread, key, made)
-        done = yield _batch(put=rows, delete=[(thread, PRUNING)], **own)
+        done = yield from _put_all(thread, _rows(key, made), **own)
     found = done.values[0]
     if found is not None and found.data == made.record:
         lefts.note(place, Left(checkpoint_id, found.tag, made.apart))
@@ -115,9 +121,53 @@ def _shared(there: Mapping[str, Large], unchanged: Mapping[str, Any]) -> dict[st
     }
 
 
-def _rows(thread: str, key: str, made: Packed) -> list[tuple[str, str, bytes]]:
-    large = [(thread, name, data) for name, data in made.large.items()]
-    return [*large, (thread, key, made.record)]
+def _rows(key: str, made: Packed) -> dict[str, bytes]:
+    return {**made.large, key: made.record}
+
+
+def _put_all(thread: str, rows: Mapping[str, bytes], **own: Any) -> Steps[Any]:
+    """Puts rows, whatever others do; takes down the sign of who deletes."""
+    for _ in range(TRIES - 1):
+        try:
+            return (yield from _put_rows(thread, rows, **own))
+        except NotAsExpected:
+            continue
+    return (yield from _put_rows(thread, rows, **own))
+
+
+def _put_rows(
+    thread: str,
+    rows: Mapping[str, bytes],
+    *,
+    expected: Sequence[Expected] | None = None,
+    **own: Any,
+) -> Steps[Any]:
+    """Puts rows, values before what has them; without `expected`, takes down who deletes' sign.
+
+    What is more than goes together goes ahead, and nobody sees it: whoever deletes meanwhile takes
+    down the sign that hangs for it, and the last of it is not put. Raises `NotAsExpected` then.
+    """
+    *ahead, last = portions((key, len(data)) for key, data in rows.items())
+    sign = (thread, PRUNING)
+    more: dict[str, Any] = {"delete": [sign]} if expected is None else {"expected": expected}
+    if ahead:
+        tag = yield from _hang(thread, expected or ())
+        others = [each for each in expected or () if each[:2] != sign]
+        more = {"delete": [sign], "expected": [(*sign, tag), *others]}
+    for some in ahead:
+        put = [(thread, key, rows[key]) for key in some]
+        yield _batch(put=put, expected=more["expected"])
+    return (yield _batch(put=[(thread, key, rows[key]) for key in last], **more, **own))
+
+
+def _hang(thread: str, expected: Sequence[Expected] = ()) -> Steps[str]:
+    """Hangs up a sign; returns the tag by which it is known while it hangs."""
+    sign, place = secrets.token_hex(8), (thread, PRUNING)
+    done = yield _batch(set=[(*place, sign)], get=[place], expected=expected)
+    hung = done.values[0]
+    if hung is None or hung.value != sign:  # It is taken down already.
+        raise NotAsExpected(PRUNING, expected=sign, actual=ABSENT)
+    return hung.tag
 
 
 def put_writes(
@@ -177,11 +227,7 @@ def delete(thread: str, choose: Choose) -> Steps[None]:
 
 
 def _delete_once(thread: str, choose: Choose) -> Steps[None]:
-    sign = secrets.token_hex(8)
-    done = yield _batch(set=[(thread, PRUNING, sign)], get=[(thread, PRUNING)])
-    hung = done.values[0]
-    if hung is None:  # It is taken down already.
-        raise NotAsExpected(PRUNING, expected=sign, actual=ABSENT)
+    tag = yield from _hang(thread)
     found = yield from all_of(thread)
     gone = choose(found)
     needed = {
@@ -195,7 +241,7 @@ def _delete_once(thread: str, choose: Choose) -> Steps[None]:
     listed = yield keys(thread, VALUES)
     doomed += [key for key in listed if key not in needed]
     doomed.append(PRUNING)
-    expected = [(thread, PRUNING, hung.tag)]
+    expected = [(thread, PRUNING, tag)]
     for start in range(0, len(doomed), PORTION):
         pairs = [(thread, key) for key in doomed[start : start + PORTION]]
         yield _batch(delete=pairs, expected=expected)
@@ -243,19 +289,36 @@ def but_latest(serde: Serializer) -> Choose:
 
 
 def copy_thread(source: str, target: str) -> Steps[None]:
-    """Copies a thread, some checkpoints at a time, each with its values.
+    """Copies a thread, some checkpoints at a time, each behind its values.
 
     What is broken off leaves a part; done again, it is completed.
     """
-    after = None
+    after, before = None, None
     while source != target:
         rows = yield items(source, CHECKPOINTS, after=after, limit=COPIED)
         if not rows:
             return
-        records = [decode_checkpoint(data) for key, data in rows if split_key(key)[2]]
-        wanted = [each for record in records for each in record.large.values()]
-        values = yield from large_values(source, wanted)
-        put = [(target, value_key(name), data) for name, data in values.items()]
-        put += [(target, key, data) for key, data in rows]
-        yield _batch(put=put, delete=[(target, PRUNING)])
-        after = rows[-1][0]
+        try:
+            yield from _copy(source, target, dict(rows))
+        except Missing:
+            # What was read is deleted by now, or its values are lost.
+            if rows == before:
+                raise
+            before = rows
+        else:
+            after = rows[-1][0]
+
+
+def _copy(source: str, target: str, rows: Mapping[str, bytes]) -> Steps[None]:
+    """Copies checkpoints and their writes, each behind the values that it is the first to have."""
+    large = {
+        key: decode_checkpoint(data).large.values()
+        for key, data in rows.items()
+        if split_key(key)[2]
+    }
+    values = yield from large_values(source, chain.from_iterable(large.values()))
+    copied = dict[str, bytes]()
+    for key, data in rows.items():
+        copied |= {value_key(name): values[name] for name in names_of(large.get(key, ()))}
+        copied[key] = data
+    yield from _put_all(target, copied)

@@ -8,13 +8,13 @@ what cannot be written is counted and logged.
 
 import logging
 from functools import partial
-from queue import Full, Queue
+from queue import Queue
 from threading import Event, Lock, Thread
 from typing import Any, Final
 
 from agents.tracing import Span, Trace, TracingProcessor
 
-from holdfast import Client, Namespace
+from holdfast.integrations.calling import Place, within
 
 MOST_WAITING: Final = 10_000
 """Ended steps that wait to be written: some megabytes. What comes when there are more is lost."""
@@ -39,9 +39,11 @@ class HoldfastTracing(TracingProcessor):
     `lost` counts what could not be written.
     """
 
-    def __init__(self, agent: Namespace | Client) -> None:
-        self._agent = agent
-        self._waiting: Queue[Entry | Event | None] = Queue(MOST_WAITING)
+    def __init__(self, agent: Place) -> None:
+        self._agent = within(agent)
+        # Without a bound of its own, so that nobody waits for room while holding the lock: `_put`
+        # looks at how many wait, and loses a step where they are too many.
+        self._waiting: Queue[Entry | Event | None] = Queue()
         self._lock = Lock()
         self._thread: Thread | None = None
         self.lost = 0
@@ -90,7 +92,7 @@ class HoldfastTracing(TracingProcessor):
         with self._lock:
             thread, self._thread = self._thread, None
             # Its own end stands behind all that it has to write; what comes later has another.
-            waiting, self._waiting = self._waiting, Queue(MOST_WAITING)
+            waiting, self._waiting = self._waiting, Queue()
         if thread is not None:
             waiting.put(None)
             thread.join()
@@ -101,9 +103,9 @@ class HoldfastTracing(TracingProcessor):
                 writing = partial(self._write_all, self._waiting)
                 self._thread = Thread(target=writing, name="holdfast-tracing", daemon=True)
                 self._thread.start()
-            try:
-                self._waiting.put_nowait(entry)
-            except Full:
+            if self._waiting.qsize() < MOST_WAITING:
+                self._waiting.put(entry)
+            else:
                 self._lose("too many wait")
 
     def _write_all(self, waiting: Queue[Entry | Event | None]) -> None:

@@ -16,6 +16,13 @@ A save is one transaction that checks what it found, so that a conflict leaves n
 3. The entries of a family are those that its members reach. A conversation that is deleted takes
    along what nobody else reaches; snapshots still hold it.
 
+What is too much for one transaction, which a server takes 32 MiB and 10,000 values of, goes in
+several: of a save, messages go ahead, where nobody reaches them before the record comes; of a
+delete, the record goes first, then messages that nobody reaches, each after those that follow it.
+Whoever deletes some of a family leaves a mark beside it, each time another; whoever saves so much
+expects it to be as it was, so that what was put ahead is still there. One that is broken off leaves
+messages that nobody reaches, and that the next delete in the family takes along.
+
 Messages are the JSON that pydantic makes of them: what it reads back is what it wrote, whatever
 numbers and bytes are in there.
 """
@@ -37,6 +44,7 @@ from pydantic_ai.messages import ModelMessagesTypeAdapter
 from holdfast import ABSENT, StoreValue
 from holdfast.errors import NotAsExpected
 from holdfast.integrations.calling import Place, aside, within
+from holdfast.integrations.portions import portions
 
 RECORDS: Final = "pydantic-ai/records"
 ENTRIES: Final = "pydantic-ai/entries"
@@ -46,6 +54,9 @@ FAMILIES: Final = "pydantic-ai/families"
 PAGE: Final = 256
 """Messages that are read together. Ids of messages rise with time, so that what stands below one is
 mostly what came before it."""
+
+TOGETHER: Final = 4096
+"""Messages that are put or deleted together, each two values."""
 
 ATTEMPTS: Final = 64
 """How often a step is tried that others got ahead of. Each failure is another's success."""
@@ -96,11 +107,7 @@ class HoldfastConversationStore(ConversationStore):
 
     async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
         """Deletes a record, and the entries that no other conversation reaches."""
-        await aside(
-            self._until_done,
-            conversation_id,
-            lambda: self._delete(conversation_id, expected_revision),
-        )
+        await aside(self._delete_all, conversation_id, expected_revision)
 
     async def read_entry(self, entry_id: str) -> ConversationEntry:
         """Returns one entry; raises `LookupError`."""
@@ -149,37 +156,66 @@ class HoldfastConversationStore(ConversationStore):
         is_known = found is not None and base == found.value["head_id"]
         if base is not None and not is_known and store.get(PLACES, base) != family:
             raise ConversationConflict(name)
-        for entry in new_entries:
-            items.append((ENTRIES, _to_key(family, entry.id), _from_entry(entry)))
-            items.append((PLACES, entry.id, family))
-        items.append((RECORDS, name, _from_record(record, family)))
+        *ahead, last = _in_portions(family, new_entries)
+        if ahead and (found is not None or base is not None):
+            # Those that are expected already were read before.
+            expected = [*self._marks_of(family), *expected]
+        for some in ahead:
+            store.set_many(some)
+        items += [*last, (RECORDS, name, _from_record(record, family))]
         store.set_many(items, expected=expected)
+
+    def _marks_of(self, family: str) -> list[tuple[str, str, str]]:
+        """Returns what a family's members are, and who deleted last, to be expected."""
+        places = [(FAMILIES, family), (FAMILIES, _to_mark(family))]
+        there = zip(places, self._store.find_many(places), strict=True)
+        return [(*place, ABSENT if each is None else each.tag or ABSENT) for place, each in there]
 
     def _find_members(self, entry_id: str) -> StoreValue | None:
         """Returns the conversations of the family that an entry belongs to; None without it."""
         family = self._store.get(PLACES, entry_id)
         return None if family is None else self._store.find(FAMILIES, family)
 
-    def _delete(self, name: str, expected_revision: str) -> None:
+    def _delete_all(self, name: str, revision: str) -> None:
+        family, rest = self._until_done(name, lambda: self._delete(name, revision))
+        if rest:
+            self._until_done(name, lambda: self._sweep(family, rest))
+
+    def _delete(self, name: str, expected_revision: str) -> tuple[str, list[str]]:
+        """Deletes a record with messages; returns its family, and messages that are left to go."""
         found, store = self._get_record(name, expected_revision), self._store
         if found is None:
             raise ConversationConflict(name)
         family = found.value["family"]
         members = store.find(FAMILIES, family)
         others = [each for each in (members.value if members else ()) if each != name]
-        gone = [(RECORDS, name)]
-        for entry_id in self._reached_by_none(family, others):
-            gone += [(ENTRIES, _to_key(family, entry_id)), (PLACES, entry_id)]
+        doomed = self._reached_by_none(family, others)
+        gone = [(RECORDS, name), *_rows_of(family, doomed[:TOGETHER])]
         if not others:
-            gone.append((FAMILIES, family))
+            gone += [(FAMILIES, family), (FAMILIES, _to_mark(family))]
         store.set_many(
-            [(FAMILIES, family, others)] if others else [],
+            [(FAMILIES, family, others), _marked(family)] if others else [],
             delete=gone,
             expected=[
                 (RECORDS, name, found.tag or ABSENT),
                 (FAMILIES, family, members.tag or ABSENT if members else ABSENT),
             ],
         )
+        return family, doomed[TOGETHER:]
+
+    def _sweep(self, family: str, doomed: Sequence[str]) -> None:
+        """Deletes what was left to go of a family, but for what is reached by who joined since."""
+        store = self._store
+        members = store.find(FAMILIES, family)
+        still = set(self._reached_by_none(family, members.value if members else ()))
+        left = [each for each in doomed if each in still]
+        for start in range(0, len(left), TOGETHER):
+            store.set_many(
+                # Without members nobody joins any more, or has messages here.
+                [_marked(family)] if members else [],
+                delete=_rows_of(family, left[start : start + TOGETHER]),
+                expected=[(FAMILIES, family, members.tag or ABSENT if members else ABSENT)],
+            )
 
     def _get_record(self, name: str, revision: str | None) -> StoreValue | None:
         """Returns the record that has to have a revision; None if there has to be none."""
@@ -188,8 +224,11 @@ class HoldfastConversationStore(ConversationStore):
             raise ConversationConflict(name)
         return found
 
-    def _reached_by_none(self, family: str, names: Iterable[str]) -> set[str]:
-        """Returns the ids of a family's entries that none of some conversations reaches."""
+    def _reached_by_none(self, family: str, names: Iterable[str]) -> list[str]:
+        """Returns the ids of a family's entries that none of some conversations reaches.
+
+        Each comes after those that follow it: where some of them are gone, what is left is whole.
+        """
         found = self._store.items(ENTRIES, f"{family}/")
         above = {_from_key(key): value["parent_id"] for key, value in found}
         records = self._store.get_many([(RECORDS, name) for name in names])
@@ -200,7 +239,16 @@ class HoldfastConversationStore(ConversationStore):
                 while entry_id in above and entry_id not in reached:
                     reached.add(entry_id)
                     entry_id = above[entry_id]
-        return above.keys() - reached
+        chains = list[list[str]]()
+        for tip in above.keys() - reached:
+            chain, entry_id = list[str](), tip
+            while entry_id in above and entry_id not in reached:
+                reached.add(entry_id)
+                chain.append(entry_id)
+                entry_id = above[entry_id]
+            chains.append(chain)
+        # A later chain may hang on an earlier one, and not the other way round.
+        return [entry_id for chain in reversed(chains) for entry_id in chain]
 
     def _history(self, head_id: str, limit: int | None) -> list[ConversationEntry]:
         family = self._store.get(PLACES, head_id)
@@ -243,6 +291,36 @@ def _base_of(record: ConversationRecord, new_entries: Sequence[ConversationEntry
 
 def _to_key(family: str, entry_id: str) -> str:
     return f"{family}/{entry_id}"
+
+
+def _to_mark(family: str) -> str:
+    return f"{family}/mark"
+
+
+def _marked(family: str) -> tuple[str, str, Any]:
+    return FAMILIES, _to_mark(family), uuid4().hex
+
+
+def _rows_of(family: str, entry_ids: Iterable[str]) -> list[tuple[str, str]]:
+    """Returns where messages are kept."""
+    return [
+        row
+        for entry_id in entry_ids
+        for row in ((ENTRIES, _to_key(family, entry_id)), (PLACES, entry_id))
+    ]
+
+
+def _in_portions(
+    family: str, entries: Sequence[ConversationEntry]
+) -> list[list[tuple[str, str, Any]]]:
+    """Returns what is put of messages, in portions; one that is empty, if there are none."""
+    values = {entry.id: _from_entry(entry) for entry in entries}
+    sizes = ((entry_id, len(value["message"].encode())) for entry_id, value in values.items())
+    found = list[list[tuple[str, str, Any]]]()
+    for some in portions(sizes, most=TOGETHER):
+        rows = [(ENTRIES, _to_key(family, entry_id), values[entry_id]) for entry_id in some]
+        found.append([*rows, *((PLACES, entry_id, family) for entry_id in some)])
+    return found or [[]]
 
 
 def _from_key(key: str) -> str:
