@@ -264,6 +264,10 @@ def test_a_fork_has_what_is_in_no_snapshot_yet(world: World) -> None:
         world.write("a.txt", "now\n")
         await agent.ok("fork", name="attempt")
         await agent.ok("fork", name="from before", at="@-1")
+        world.write("b.txt", "in no snapshot")
+        before = (await agent.ok("timeline")).said
+        assert "namespace_exists" in await agent.fails("fork", name="attempt")
+        assert (await agent.ok("timeline")).said == before
 
     speak(world.subject, work)
     assert world.vault.namespace("attempt").files.read_text("a.txt") == "now\n"

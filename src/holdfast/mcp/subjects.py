@@ -10,7 +10,9 @@ from typing import Final, Protocol
 
 from holdfast.engine.core.coverage import Coverage
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.tenant import TenantVault
 from holdfast.engine.workspace import Workspace
+from holdfast.errors import NamespaceExists
 from holdfast.model.basics import Metadata, SnapshotInfo, Timeline
 from holdfast.model.changes import Change, Changes, Restored
 from holdfast.model.commands import Executed
@@ -212,9 +214,9 @@ class OfNamespace:
 class OfDirectory(OfNamespace):
     """An attached directory: what is in it counts, captured or not."""
 
-    def __init__(self, workspace: Workspace, *, title: str) -> None:
+    def __init__(self, workspace: Workspace, *, vault: TenantVault, title: str) -> None:
         super().__init__(workspace.namespace, title=title)
-        self._workspace = workspace
+        self._workspace, self._vault = workspace, vault
 
     def status(self, *, limit: int) -> Situation:
         """Says how things stand; stores nothing."""
@@ -280,6 +282,8 @@ class OfDirectory(OfNamespace):
         What is in the directory and in no snapshot becomes one first: else it would be missing.
         """
         if at is None:
+            if self._vault.namespace(name).name in self._vault.namespaces(prefix=name):
+                raise NamespaceExists(name)
             self._workspace.snapshot_if_changed(reason="before a fork")
         super().fork(name, at=at)
 
