@@ -638,9 +638,21 @@ def test_a_file_is_brought_back_to_the_letter(world: World, *, in_directory: boo
 def test_more_names_that_read_like_patterns_than_are_taken_are_named(world: World) -> None:
     async def work(agent: Agent) -> None:
         for number in range(COMPARED):
-            world.write("/".join(["[" * 200] * 4) + f"/{number}", "text\n")
+            world.write("/".join(["[" * 80] * 8) + f"/{number}", "text\n")
         seen = await agent.ok("diff")
         assert f"Text not shown of {COMPARED}" in seen.said
+
+    speak(world.subject, work)
+
+
+@pytest.mark.parametrize("name", ["[" * 90, "ä" * 60 + "?" * 60, b"\xff" * 60 + b"*" * 70])
+def test_a_name_too_long_to_choose_by_hides_no_other_text(world: World, name: str | bytes) -> None:
+    async def work(agent: Agent) -> None:
+        world.write("a.py", "new\n")
+        (world.project / os.fsdecode(name)).write_text("text\n")
+        seen = await agent.ok("diff")
+        assert "Text not shown of 1 of these" in seen.said
+        assert "+new" in (seen.content or "")
 
     speak(world.subject, work)
 

@@ -14,6 +14,7 @@ import msgspec
 from mcp_types import Tool, ToolAnnotations
 
 from holdfast.engine.core.coverage import coverage_of
+from holdfast.engine.core.paths import MAX_NAME_BYTES, to_bytes
 from holdfast.errors import InvalidValue
 from holdfast.mcp.answers import (
     LISTED,
@@ -212,8 +213,15 @@ def _is_file(change: Change) -> bool:
 
 def _is_comparable(change: Change) -> bool:
     largest = max(change.old_bytes or 0, change.new_bytes or 0)
-    is_long = len(change.key) > LONGEST_PATTERN and _MAGIC.search(change.name) is not None
-    return largest <= LARGEST_COMPARED and not is_long
+    return largest <= LARGEST_COMPARED and not _is_long(change)
+
+
+def _is_long(change: Change) -> bool:
+    """Says whether nothing can choose a file by its name: as a pattern, a name is longer."""
+    if _MAGIC.search(change.name) is None:
+        return False
+    parts = to_bytes(_literal(change.name)).split(b"/")
+    return len(change.key) > LONGEST_PATTERN or len(max(parts, key=len)) > MAX_NAME_BYTES
 
 
 def _literal(name: str) -> str:
