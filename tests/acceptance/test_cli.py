@@ -736,6 +736,20 @@ def test_a_task_that_fails_can_be_rolled_back_and_is_kept(project: Session) -> N
     assert project.files() == {"readme.md": b"broken\n"}
 
 
+def test_a_task_that_fails_says_what_the_snapshot_before_it_lacks(project: Session) -> None:
+    secret = project.project / "secret"
+    secret.write_text("nobody may read this")
+    secret.chmod(0)
+    project.write("readme.md", "changed\n")
+    script = "chmod 644 secret; echo mine > secret; exit 1"
+    argv = ("run", "--rollback-on-failure", "--", "sh", "-c", script)
+    done = project(*argv, preexec_fn=without_rights)
+    assert done.code == 1
+    assert "failed with 1; took back what it changed since snap-" in done.err
+    lacking = "the snapshot is PARTIAL, 1 path could not be captured"
+    assert f"what came back lacks something: {lacking}" in done.err
+
+
 @pytest.mark.parametrize("rules", ["printf '[a\\n'", "head -c 3000000 /dev/zero"])
 def test_a_task_that_fails_is_rolled_back_whatever_rules_it_leaves(
     project: Session, rules: str

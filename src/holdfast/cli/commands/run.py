@@ -225,8 +225,10 @@ def _tell(console: Console, workspace: "holdfast.Workspace", outcome: _Outcome) 
         did = "" if kept is None else f", what it did is kept as {words.short(kept)}"
         if outcome.rolled_back.was_missing:
             did = f", {workspace.path} was missing and was made anew"
-        to = words.short(outcome.before.id)
-        console.note(f"failed with {outcome.exit_code}; rolled back to {to}{did}")
+        since = words.short(outcome.before.id)
+        # Not that all is as it was then: what other tasks noted meanwhile stays.
+        back = f"took back what it changed since {since}"
+        console.note(f"failed with {outcome.exit_code}; {back}{did}")
         # The exit code is still the command's.
         code_of_proof(
             console,
@@ -239,7 +241,7 @@ def _tell(console: Console, workspace: "holdfast.Workspace", outcome: _Outcome) 
             in_motion=len(outcome.rolled_back.in_motion),
         )
         if lacking:
-            console.note(f"what was rolled back to lacks something: {lacking}")
+            console.note(f"what came back lacks something: {lacking}")
     elif after is not None:
         console.note(f"kept as {words.titled(after)}")
     note_if_missing(console, workspace)
