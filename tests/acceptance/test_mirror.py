@@ -107,7 +107,8 @@ LOCAL_ONLY = {
     "acting_as": "on a server, whoever holds the key acts",
     "agree": "there, `pull` brings what others did",
     "enter": "a remote directory has one namespace",
-    "give_up": "the server knows of no task that is the directory's",
+    "end_badly": "the server takes back what a task of it changed, and the directory follows",
+    "give_up": "there, `client.tasks.fail` ends a task, whose process may have died",
     "merge": "namespaces are merged on the server",
     "patches": "a patch has the content of what was there, which lies on the server",
 }

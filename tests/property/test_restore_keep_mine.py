@@ -67,32 +67,44 @@ class World:
         return found
 
     def restored(
-        self, tasks: list[tuple[int, list[int]]]
+        self, tasks: list[tuple[int, list[int]]], then: dict[Key, str | None]
     ) -> tuple[dict[Key, str | None], set[Key]]:
         """Returns what is there without these tasks, and what stays since others changed it."""
         now, left = {key: self.now.get(key) for key in KEYS}, set[Key]()
-        for task, within in reversed(tasks):
-            for key, changes in self.history.items():
+        for key in KEYS:
+            value, is_left = self._without(key, tasks)
+            if not is_left or value == then.get(key):
+                now[key] = value
+            else:  # Half of the way is a state that nobody has made.
+                left.add(key)
+        return now, left
+
+    def _without(self, key: Key, tasks: list[tuple[int, list[int]]]) -> tuple[str | None, bool]:
+        """Returns how far one key goes back, and whether something of it stays."""
+        now, changes, gone = self.now.get(key), self.history.get(key, []), set[int]()
+        while True:
+            is_left, is_moving = False, False
+            for task, within in reversed(tasks):
                 # What is done in a task within is done in this one, too.
                 own = [(old, new) for who, old, new in changes if who == task or who in within]
-                if not own:
+                if not own or task in gone:
                     continue
                 old, new = own[0][0], own[-1][1]
                 is_shared = _is_shared([(task, *each) for each in own])
                 # One within that shared it with others is not taken back.
                 inner = [_own(changes, w) for w in within]
                 found = [each[0][1] for each in inner if each and not _is_shared(each)]
-                new = now[key] if now[key] in found else new
-                if key[0] == "files" and old is new is now[key] is None:
+                new = now if now in found else new
+                if key[0] == "files" and old is new is now is None:
                     continue
-                if now[key] == new:
-                    if is_shared:
-                        left.add(key)
-                    elif old != new:
-                        now[key] = old
-                elif now[key] != old and (is_shared or old != new):
-                    left.add(key)
-        return now, left
+                if now == new and not is_shared:
+                    if old != new:
+                        now, is_moving = old, True
+                        gone.add(task)
+                elif now == new or (now != old and (is_shared or old != new)):
+                    is_left = True
+            if not is_moving:
+                return now, is_left
 
 
 Change = tuple[int, str | None, str | None]
@@ -153,8 +165,9 @@ def test_what_tasks_did_goes_back_and_what_others_did_stays(
     for key in before:
         world.put(other, OTHER, key, f"v{next(world.values)}")
     target = agent.snapshot("here")
+    then = world.shown()
     tasks = play(world, other, steps)
-    wanted, left = world.restored(tasks)
+    wanted, left = world.restored(tasks, then)
     before_it = world.shown()
     assert before_it == {key: world.now.get(key) for key in KEYS}
     seen = restore(agent, target, dry_run=True)
