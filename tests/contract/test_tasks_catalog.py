@@ -283,8 +283,11 @@ def test_what_others_changed_while_a_task_ran_is_found(catalog: Catalog) -> None
             ended_at=NOW + SECOND,
         )
         spans = {2: (-3, -1), 3: (-3, 0), 4: (1, 3), 5: (2, 3), 6: (-3, None), 7: (-3, None)}
+        spans[8] = (0, 1)
         for number, (began, ended) in spans.items():
             each = task(head.namespace_id, number, at=NOW + began * SECOND)
+            if number == 8:
+                each = replace(each, within=("task-1",))
             transaction.add_task(each)
             if ended is not None:
                 status, at = TaskStatus.COMPLETED, NOW + ended * SECOND

@@ -99,20 +99,21 @@ class TaskChangeQueries:
 
     def list_nested_changes(self, namespace_id: NamespaceId, task_id: str) -> list[TaskChange]:
         """Returns what tasks changed that were begun in another one."""
-        # Ids have no character that a pattern would take for more than itself.
-        pattern = f'%"{task_id}"%'
-        rows = self._db.all("list_nested_changes", namespace_id=namespace_id, within=pattern)
+        within = _names(task_id)
+        rows = self._db.all("list_nested_changes", namespace_id=namespace_id, within=within)
         return [*_all_of(rows)]
 
     def list_changes_beside(self, task: TaskRun) -> list[TaskChange]:
         """Returns what other tasks changed that ran while one did, by task.
 
-        Not those that it was begun in: what is done in it is theirs as well.
+        Not those that it was begun in: what is done in it is theirs as well. Nor those that were
+        begun in it.
         """
         rows = self._db.all(
             "list_changes_beside",
             namespace_id=task.namespace_id,
             task_id=task.id,
+            within=_names(task.id),
             started_at=to_us(task.started_at),
             ended_at=NO_LIMIT if task.ended_at is None else to_us(task.ended_at),
         )
@@ -234,6 +235,12 @@ class TaskChangeQueries:
                 count += 1
             self._db.run("recount_task_changes", namespace_id=namespace_id, task_id=task_id)
         return count, lost
+
+
+def _names(task_id: str) -> str:
+    """Returns the pattern of what names the tasks that one was begun in, this one among them."""
+    # Ids have no character that a pattern would take for more than itself.
+    return f'%"{task_id}"%'
 
 
 def _rows_of(

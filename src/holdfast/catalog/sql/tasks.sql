@@ -93,6 +93,7 @@ ORDER BY t.id
 SELECT t.id, t.noted, c.plane, c.key, c.old_entry, c.old_sum, c.new_entry, c.new_sum, c.is_shared
 FROM tasks t LEFT JOIN task_changes c ON c.namespace_id = t.namespace_id AND c.task_id = t.id
 WHERE t.namespace_id = :namespace_id AND t.id <> :task_id AND t.noted <> 0
+    AND t.within NOT LIKE :within
     AND t.started_at <= :ended_at AND (t.ended_at IS NULL OR t.ended_at >= :started_at)
 ORDER BY t.id
 
