@@ -1,12 +1,14 @@
 """What tasks did goes back, what others did stays: over HTTP, in a directory, on a command line."""
 
 import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 import holdfast
 from holdfast.errors import InvalidValue, NothingToUndo
+from holdfast.testing.clocks import Watch
 from holdfast.testing.servers import Begin, running_server
 
 pytestmark = pytest.mark.in_memory
@@ -68,6 +70,35 @@ def test_a_task_that_began_after_an_undo_is_one_since_then(tmp_path: Path) -> No
         assert [change.name for change in done.changes] == ["made.txt"]
         assert agent.files.read_text("mine.txt") == "by a person"
         assert agent.files.read_text("kept.txt") == "by a task, before"
+
+
+@pytest.mark.parametrize("is_ended", [False, True])
+def test_a_task_that_died_long_ago_stands_in_nobodys_way(
+    tmp_path: Path, watch: Watch, is_ended: bool
+) -> None:
+    with holdfast.open(tmp_path / "vault", clock=watch) as vault:
+        agent, dead = vault.namespace("alice"), vault.namespace("alice")
+        agent.files.write("a.txt", "1")
+        run = dead.task("is killed").__enter__()
+        for text in ("2", "3", "4"):
+            agent.files.write("a.txt", text)
+            agent.snapshot()
+        watch.wait(timedelta(days=400))
+        agent.set_retention(keep_last=1)
+        assert agent.forget()
+        before = agent.snapshot("today")
+        with agent.task("works"):
+            agent.files.write("made.txt", "by a task")
+        agent.files.write("mine.txt", "by a person")
+        if is_ended:
+            dead.tasks.fail(run.id)
+        done = agent.restore(before, keep="mine")
+        assert [change.name for change in done.changes] == ["made.txt"]
+        # It may have been at work all the time.
+        assert done.left == ["files:/what is no longer known"]
+        assert agent.files.read_text("mine.txt") == "by a person"
+        with pytest.raises(NothingToUndo, match="nothing is known"):
+            agent.restore(before, keep="mine")
 
 
 def test_in_a_directory(tmp_path: Path) -> None:

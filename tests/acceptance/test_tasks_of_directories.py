@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +160,31 @@ def test_a_task_of_a_directory_within_another_is_taken_back(place: Place) -> Non
         place.fail(lambda: place.project.namespace.store.set("n", "o", 1))
     assert place.files() == {"a": "before"}
     assert place.others.store.get("n", "o") == 0
+
+
+@pytest.mark.parametrize("is_threaded", [False, True])
+def test_what_is_done_in_a_task_within_one_of_a_directory_goes_back_with_it(
+    place: Place, is_threaded: bool
+) -> None:
+    namespace = place.project.namespace
+
+    def inside() -> None:
+        with namespace.task("inside"):
+            namespace.store.set("n", "o", 1)
+            namespace.files.write("noted", "inside")
+
+    def work() -> None:
+        if not is_threaded:
+            inside()
+            return
+        with ThreadPoolExecutor(1) as threads:
+            threads.submit(inside).result()
+
+    place.fail(work)
+    assert place.files() == {"a": "before"}
+    assert namespace.store.get("n", "o") == 0
+    inside()
+    assert namespace.tasks.list(limit=1)[0].within == ()
 
 
 def test_a_directory_that_went_comes_back_beside_others(place: Place) -> None:

@@ -396,6 +396,106 @@ def test_a_task_that_is_taken_back_and_tries_again_is_alone(
     assert memories(agent) == {memory: "tea"}
 
 
+def fails_with(agent: Any, act: Callable[[Any], object]) -> None:
+    """Does something in a task that fails, and goes back."""
+
+    def work() -> None:
+        with agent.task("fails", rollback_on_failure=True) as run:
+            act(run)
+            fail()
+
+    with pytest.raises(Failure):
+        work()
+
+
+def test_what_was_taken_back_of_a_task_at_work_and_came_again_is_its_own(
+    agent: Any, opens: Callable[[], Any]
+) -> None:
+    other = opens()
+    session = agent.sessions.create("a", initial_state={"v": 0})
+    memory = agent.memory.add("tea").id
+    agent.files.write("f", "before")
+
+    def work(run: Any) -> None:
+        # What stands in the row of a change of somebody else's is what is there before.
+        other.files.write("small", "before")
+        agent.store.set("n", "before", 2)
+        agent.files.write("f", "after")
+        agent.files.write("small", "after")
+        agent.sessions.update_state(session.id, {"v": 1})
+        agent.memory.update(memory, content="cocoa")
+        other.undo(task=run.id)
+        assert store(agent) == {"before": 1}
+        other.undo()
+        assert store(agent) == {"before": 2}
+
+    fails_with(agent, work)
+    assert store(agent) == {"before": 1}
+    assert {agent.files.read_text(path) for path in ("f", "small")} == {"before"}
+    assert agent.sessions.get(session.id).state == {"v": 0}
+    assert memories(agent) == {memory: "tea"}
+
+
+def test_a_task_that_was_killed_is_taken_back_as_often_as_it_comes_again(agent: Any) -> None:
+    run = agent.task("is killed").__enter__()
+    agent.store.set("n", "before", 2)
+    for _ in range(3):
+        agent.undo(task=run.id)
+        assert store(agent) == {"before": 1}
+        agent.undo()
+        assert store(agent) == {"before": 2}
+
+
+def test_a_task_goes_on_after_it_was_taken_back_and_came_again(
+    agent: Any, opens: Callable[[], Any]
+) -> None:
+    other = opens()
+
+    def work(run: Any) -> None:
+        other.files.write("small", "before")
+        for value in ("one", "two"):
+            agent.files.write("small", value)
+            agent.store.set("n", "before", value)
+            other.undo(task=run.id)
+        other.undo()
+        agent.store.set("n", "before", "three")
+        agent.files.write("small", "three")
+
+    fails_with(agent, work)
+    assert store(agent) == {"before": 1}
+    assert agent.files.read_text("small") == "before"
+
+
+def test_a_task_at_work_goes_on_after_all_was_taken_back(
+    agent: Any, opens: Callable[[], Any]
+) -> None:
+    other = opens()
+    before = agent.snapshot("before")
+
+    def work(_: Any) -> None:
+        agent.store.set("n", "before", 2)
+        other.restore(before, keep="mine")
+        assert store(agent) == {"before": 1}
+        agent.store.set("n", "before", 3)
+
+    fails_with(agent, work)
+    assert store(agent) == {"before": 1}
+
+
+def test_what_another_put_back_by_hand_in_turns_with_a_task_is_both_of_theirs(
+    agent: Any, opens: Callable[[], Any]
+) -> None:
+    other = opens()
+    before = agent.snapshot("before")
+    with agent.task("one"):
+        agent.store.set("n", "before", 2)
+        done_in(other, lambda: other.store.set("n", "before", 1))
+        agent.store.set("n", "before", 3)
+    with pytest.raises(NothingToUndo, match="before"):
+        agent.restore(before, keep="mine")
+    assert store(agent) == {"before": 3}
+
+
 def test_what_a_running_task_found_since_it_was_taken_back_is_anothers(
     agent: Any, opens: Callable[[], Any]
 ) -> None:

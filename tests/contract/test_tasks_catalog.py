@@ -168,6 +168,31 @@ def test_whoever_changes_it_in_between_is_remembered(
         assert noted(transaction, head, "task-1") == [change]
 
 
+@pytest.mark.parametrize(
+    ("found", "is_shared"), [(b"0", False), (b"1", False), (b"2", True), (None, True)]
+)
+def test_what_went_back_while_a_task_runs_is_its_own_on_both_ends(
+    catalog: Catalog, found: bytes | None, is_shared: bool
+) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        transaction.add_task(task(head.namespace_id, 1))
+        place = head.namespace_id, "task-1", Plane.STORE
+        transaction.put_task_changes(place[0], ["task-1"], Plane.STORE, [(b"k", b"in a row", b"1")])
+        transaction.note_back(*place, [(b"k", b"0", b"1"), (b"never changed", b"0", b"1")])
+        assert noted(transaction, head, "task-1") == [(Plane.STORE, b"k", b"0", b"1", False)]
+        assert transaction.mend_task_changes(head.namespace_id) == (0, [])
+        assert transaction.sort_task_changes(head.tenant_id).damaged == []
+        for old, new in ((found, b"3"), (b"3", b"4")):
+            transaction.put_task_changes(place[0], ["task-1"], Plane.STORE, [(b"k", old, new)])
+        change = (Plane.STORE, b"k", b"0", b"4", is_shared)
+        assert noted(transaction, head, "task-1") == [change]
+        # Once it has changed it again, it is what it has left that counts.
+        transaction.put_task_changes(place[0], ["task-1"], Plane.STORE, [(b"k", b"0", b"5")])
+        change = (Plane.STORE, b"k", b"0", b"5", True)
+        assert noted(transaction, head, "task-1") == [change]
+
+
 def test_nothing_is_noted_of_a_task_that_is_not_there(catalog: Catalog) -> None:
     with catalog.write() as transaction:
         head, other = add_namespace(transaction), add_namespace(transaction, "bob")
@@ -258,8 +283,11 @@ def test_what_others_changed_while_a_task_ran_is_found(catalog: Catalog) -> None
             ended_at=NOW + SECOND,
         )
         spans = {2: (-3, -1), 3: (-3, 0), 4: (1, 3), 5: (2, 3), 6: (-3, None), 7: (-3, None)}
+        spans[8] = (0, 1)
         for number, (began, ended) in spans.items():
             each = task(head.namespace_id, number, at=NOW + began * SECOND)
+            if number == 8:
+                each = replace(each, within=("task-1",))
             transaction.add_task(each)
             if ended is not None:
                 status, at = TaskStatus.COMPLETED, NOW + ended * SECOND

@@ -8,7 +8,7 @@ The model knows who changed what, in which order; what is there is always what i
 """
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, pairwise
@@ -59,6 +59,10 @@ class Model:
     made: dict[Key, list[tuple[int, int]]] = field(default_factory=dict[Key, list[tuple[int, int]]])
     """What each change found, and what it left."""
     numbers: Iterator[int] = field(default_factory=lambda: count(1))
+    backs: dict[tuple[str, Key], list[tuple[int, object]]] = field(
+        default_factory=dict[tuple[str, Key], list[tuple[int, object]]]
+    )
+    """After how many changes of a key it was what a task at work had found, and as which change."""
 
     def change(self, who: str, key: Key, value: Any, version: int | None = None) -> None:
         found = self.versions.get(key, 0)
@@ -72,10 +76,20 @@ class Model:
         return dict(self.now), dict(self.versions)
 
     def go_back(self, task: str, key: Key, value: Any) -> None:
-        """Changes what a task at work takes back of itself: it goes on from what it found."""
+        """Changes what is taken back of a task at work: it goes on from what it found."""
         steps = zip(self.history[key], self.made[key], strict=True)
         found = next(before for (who, *_), (before, _) in steps if who == task)
-        self.change(task, key, value, found)
+        self.change(f"undo of {task}", key, value, found)
+
+    def went_back(self, tasks: Collection[str], was: dict[Key, Any]) -> None:
+        """Notes of tasks at work what was as they left it, and is what it was before them."""
+        for key, changes in self.history.items():
+            old, now = was.get(key), self.now.get(key)
+            for task in tasks if old != now else ():
+                own = [(found, left) for who, found, left in changes if who == task]
+                if own and not self.is_shared(task, key) and (now, old) == (own[0][0], own[-1][1]):
+                    there = now, self.versions.get(key, 0)
+                    self.backs.setdefault((task, key), []).append((len(changes), there))
 
     def bring_back(self, who: str, key: Key, value: Any) -> None:
         """Changes what becomes what some task found last."""
@@ -93,19 +107,29 @@ class Model:
                 self.change(who, key, then.get(key), versions.get(key, 0))
         self.versions |= {key: versions.get(key, 0) for key in self.versions}
 
+    def is_shared(self, task: str, key: Key) -> bool:
+        """Says whether somebody else changed a key between two changes of a task."""
+        steps = zip(self.history[key], self.made[key], strict=True)
+        own = [
+            (at, (old, before), (new, after))
+            for at, ((who, old, new), (before, after)) in enumerate(steps)
+            if who == task
+        ]
+        backs = self.backs.get((task, key), [])
+        return any(
+            left != found and not any(was < at <= now and found == there for at, there in backs)
+            for (was, _, left), (now, found, _) in pairwise(own)
+        )
+
     def take_back(self, task: str) -> tuple[dict[Key, Any], set[Key]]:
         """Returns what goes back when a task is taken back, and what others changed since."""
         back, left = dict[Key, Any](), set[Key]()
         for key, changes in self.history.items():
-            own = [
-                ((old, before), (new, after))
-                for (who, old, new), (before, after) in zip(changes, self.made[key], strict=True)
-                if who == task
-            ]
+            own = [(old, new) for who, old, new in changes if who == task]
             if not own:
                 continue
-            old, new, now = own[0][0][0], own[-1][1][0], self.now.get(key)
-            is_shared = any(one[1] != other[0] for one, other in pairwise(own))
+            old, new, now = own[0][0], own[-1][1], self.now.get(key)
+            is_shared = self.is_shared(task, key)
             if key[0] == "files" and old is new is now is None:
                 # Made and deleted: it may as well have been a directory that came and went.
                 continue
@@ -208,10 +232,13 @@ class World:
             assert {*caught.value.names} == self.named(left)
             return
         task.__exit__(Failure, error, None)
+        was = dict(self.model.now)
         for key, value in back.items():
             self.model.change(f"undo of {who}", key, value)
+        self.model.went_back(self.open, was)
 
-    def undo(self, who: str, *, keep_mine: bool) -> None:
+    def undo(self, who: str, *, keep_mine: bool, again: bool = False) -> None:
+        """Takes a task back, and that `again`."""
         back, left = self.model.take_back(who)
         run = self.runs[who].id
         for dry_run in (True, False):
@@ -230,11 +257,16 @@ class World:
                 assert {*done.left} == self.named(left)
                 assert done.verified is not dry_run
         if back and (keep_mine or not left):
+            was, then = dict(self.model.now), self.model.moment()
             for key, value in back.items():
                 if who in self.open:
                     self.model.go_back(who, key, value)
                 else:
                     self.model.change(f"undo of {who}", key, value)
+            self.model.went_back(self.open, was)
+            if again:
+                self.outside.undo()
+                self.model.go_to(OUTSIDE, then)
 
     def remember_then(self) -> None:
         snapshot = self.outside.snapshot()
@@ -268,6 +300,7 @@ class World:
             if all(who in self.agents for who, *_ in since):
                 is_told = left is None or name in left
                 assert now == then.get(key) or is_told, "tasks alone have changed it"
+        self.model.went_back(self.open, before)
 
     @staticmethod
     def named(keys: set[Key]) -> set[str]:
@@ -304,7 +337,8 @@ def play(world: World, chance: random.Random) -> None:
             case 1:
                 world.end(chance.choice([*world.agents]), fails=False)
             case 2 | 3:
-                world.undo(chance.choice([*world.agents]), keep_mine=chance.random() < 0.3)
+                keep_mine, again = chance.random() < 0.3, chance.random() < 0.3
+                world.undo(chance.choice([*world.agents]), keep_mine=keep_mine, again=again)
             case 4:
                 world.remember_then()
             case 5:

@@ -5,6 +5,7 @@ has none: so the row of the task counts what was noted. It does so in threes, si
 makes another multiple of three: what damages the count is told from a change that is lost. Whether
 somebody else changed it between two changes of the task's own is found out inside a statement, and
 no checksum is made there: that of the row says no, and the same with all its bits turned says yes.
+That of what was left says no as well, and that it was taken back since while the task ran.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -65,20 +66,22 @@ class TaskChangeQueries:
         for task_id in task_ids:
             place = {"namespace_id": namespace_id, "task_id": task_id, "plane": plane.value}
             self._count(place, [key for key, _, _ in changes])
-            self._db.say_many(
-                "put_task_change",
-                [
-                    {
-                        **place,
-                        "key": key,
-                        "old_entry": old,
-                        "old_sum": _sum_of(task_id, plane, key, old),
-                        "new_entry": new,
-                        "new_sum": _sum_of(task_id, plane, key, new),
-                    }
-                    for key, old, new in changes
-                ],
-            )
+            self._db.say_many("put_task_change", _rows_of(place, changes))
+
+    def note_back(
+        self,
+        namespace_id: NamespaceId,
+        task_id: str,
+        plane: Plane,
+        changes: Iterable[tuple[bytes, bytes | None, bytes | None]],
+    ) -> None:
+        """Notes that what a task changed is as it was before, though the task is still at work.
+
+        Keys, with what was there before the task, and what it had left. Whichever of the two the
+        task finds when it changes one of them again, nobody else has changed it.
+        """
+        place = {"namespace_id": namespace_id, "task_id": task_id, "plane": plane.value}
+        self._db.say_many("note_back", _rows_of(place, changes))
 
     def _count(self, place: dict[str, Any], keys: Sequence[bytes]) -> None:
         """Counts those of some keys that a task has not changed before."""
@@ -96,20 +99,21 @@ class TaskChangeQueries:
 
     def list_nested_changes(self, namespace_id: NamespaceId, task_id: str) -> list[TaskChange]:
         """Returns what tasks changed that were begun in another one."""
-        # Ids have no character that a pattern would take for more than itself.
-        pattern = f'%"{task_id}"%'
-        rows = self._db.all("list_nested_changes", namespace_id=namespace_id, within=pattern)
+        within = _names(task_id)
+        rows = self._db.all("list_nested_changes", namespace_id=namespace_id, within=within)
         return [*_all_of(rows)]
 
     def list_changes_beside(self, task: TaskRun) -> list[TaskChange]:
         """Returns what other tasks changed that ran while one did, by task.
 
-        Not those that it was begun in: what is done in it is theirs as well.
+        Not those that it was begun in: what is done in it is theirs as well. Nor those that were
+        begun in it.
         """
         rows = self._db.all(
             "list_changes_beside",
             namespace_id=task.namespace_id,
             task_id=task.id,
+            within=_names(task.id),
             started_at=to_us(task.started_at),
             ended_at=NO_LIMIT if task.ended_at is None else to_us(task.ended_at),
         )
@@ -233,6 +237,30 @@ class TaskChangeQueries:
         return count, lost
 
 
+def _names(task_id: str) -> str:
+    """Returns the pattern of what names the tasks that one was begun in, this one among them."""
+    # Ids have no character that a pattern would take for more than itself.
+    return f'%"{task_id}"%'
+
+
+def _rows_of(
+    place: dict[str, Any], changes: Iterable[tuple[bytes, bytes | None, bytes | None]]
+) -> list[dict[str, Any]]:
+    """Returns what stands in the rows of some changes of one task and plane."""
+    sums = [place["task_id"], place["plane"]]
+    return [
+        {
+            **place,
+            "key": key,
+            "old_entry": old,
+            "old_sum": sum_of([*sums, key, old]),
+            "new_entry": new,
+            "new_sum": sum_of([*sums, key, new]),
+        }
+        for key, old, new in changes
+    ]
+
+
 def _all_of(rows: Sequence[Row]) -> Iterator[TaskChange]:
     """Yields the changes of tasks; raises `RowDamaged` for one that counts another number."""
     for (task_id, counted), group in groupby(rows, itemgetter(0, 1)):
@@ -246,14 +274,14 @@ def _to_change(row: Row) -> TaskChange:
     """Returns what a task changed; raises `RowDamaged` for what was not written so."""
     task_id, plane, key, old, old_sum, new, new_sum, is_shared = row
     _checked(task_id, plane, key, old, old_sum)
-    if is_shared not in (old_sum, ~old_sum):
+    if is_shared not in (old_sum, ~old_sum, new_sum):
         raise _lost(task_id)
     return TaskChange(
         plane=_checked(task_id, plane, key, new, new_sum),
         key=key,
         old_entry=old,
         new_entry=new,
-        is_shared=is_shared != old_sum,
+        is_shared=is_shared == ~old_sum,
     )
 
 
@@ -295,13 +323,13 @@ def _sound_change(row: Sequence[Any]) -> list[Any] | None:
         else:
             return None
     sums = [sum_of([*place, entry]) for entry in entries]
-    is_own = is_shared is not None and (
-        _is_near(is_shared, sums[0]) or _is_near(is_shared, old_sum)
-    )
-    return [
-        *(namespace_id, *place, entries[0], sums[0], entries[1], sums[1]),
-        sums[0] if is_own else ~sums[0],
-    ]
+    says = ~sums[0]
+    if is_shared is not None:
+        if _is_near(is_shared, sums[0]) or _is_near(is_shared, old_sum):
+            says = sums[0]
+        elif _is_near(is_shared, sums[1]) or _is_near(is_shared, new_sum):
+            says = sums[1]
+    return [*(namespace_id, *place, entries[0], sums[0], entries[1], sums[1]), says]
 
 
 def _was_shared(row: Row) -> bool:

@@ -140,6 +140,7 @@ class Workspace(TakesBack):
             rollback_on_failure=rollback_on_failure,
             directory=self,
             runs=self.runs,
+            around=self._plain.around,
         )
 
     def take_over(self) -> None:

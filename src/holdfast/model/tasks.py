@@ -56,7 +56,7 @@ class TaskRun(msgspec.Struct, frozen=True, kw_only=True):
     is_named: Annotated[bool, Inside(outside=False)] = False
     """Whether whoever works on it says so with every change."""
     within: Annotated[tuple[str, ...], Inside(())] = ()
-    """The tasks that it was begun in, outermost first."""
+    """The tasks that it was begun in, those of a directory first, each outermost first."""
     beside_others: Annotated[bool, Inside(outside=False)] = False
     """Whether others changed the namespace while it ran, where its changes do not name it."""
 

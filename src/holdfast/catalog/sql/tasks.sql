@@ -59,9 +59,22 @@ FROM tasks WHERE id = :task_id AND namespace_id = :namespace_id
 ON CONFLICT (namespace_id, task_id, plane, key) DO UPDATE SET
     new_entry = excluded.new_entry, new_sum = excluded.new_sum,
     is_shared = CASE
+        WHEN task_changes.is_shared = task_changes.new_sum AND (
+            task_changes.old_entry = excluded.old_entry
+            OR (task_changes.old_entry IS NULL AND excluded.old_entry IS NULL)
+            OR task_changes.new_entry = excluded.old_entry
+            OR (task_changes.new_entry IS NULL AND excluded.old_entry IS NULL)
+        ) THEN task_changes.old_sum
         WHEN task_changes.new_entry = excluded.old_entry
             OR (task_changes.new_entry IS NULL AND excluded.old_entry IS NULL)
         THEN task_changes.is_shared ELSE -1 - task_changes.old_sum END
+
+-- name: note_back
+-- What the task had left stays noted, and is its own if it comes again.
+UPDATE task_changes SET
+    old_entry = :old_entry, old_sum = :old_sum, new_entry = :new_entry, new_sum = :new_sum,
+    is_shared = :new_sum
+WHERE namespace_id = :namespace_id AND task_id = :task_id AND plane = :plane AND key = :key
 
 -- name: list_task_changes
 SELECT t.id, t.noted, c.plane, c.key, c.old_entry, c.old_sum, c.new_entry, c.new_sum, c.is_shared
@@ -80,6 +93,7 @@ ORDER BY t.id
 SELECT t.id, t.noted, c.plane, c.key, c.old_entry, c.old_sum, c.new_entry, c.new_sum, c.is_shared
 FROM tasks t LEFT JOIN task_changes c ON c.namespace_id = t.namespace_id AND c.task_id = t.id
 WHERE t.namespace_id = :namespace_id AND t.id <> :task_id AND t.noted <> 0
+    AND t.within NOT LIKE :within
     AND t.started_at <= :ended_at AND (t.ended_at IS NULL OR t.ended_at >= :started_at)
 ORDER BY t.id
 

@@ -55,6 +55,12 @@ class Handle:
     """The directory that goes with its head: what it then holds is noted with the move."""
     door: Door = field(default_factory=Door, compare=False)
     """Which tasks are open through it."""
+    around: Door = field(default_factory=Door, compare=False)
+    """Which tasks of its directory are: they note nothing, but others are begun in them."""
+
+    def begun_in(self) -> tuple[str, ...]:
+        """Returns the tasks that one is begun in which is begun here and now."""
+        return (*self.around.within(), *self.door.within())
 
     def acting_as(self, actor: str) -> "Handle":
         """Returns the same, whose changes are told as made by somebody else."""

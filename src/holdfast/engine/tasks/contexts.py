@@ -35,7 +35,7 @@ from holdfast.model.basics import SnapshotInfo
 from holdfast.model.changes import Restored
 from holdfast.operations.snapshots import MAX_LABEL_CHARS, MAX_TEXT_CHARS
 from holdfast.operations.tasks import StartTask
-from holdfast.running import Runs, check_function, ending, failure_in, sees, text_of
+from holdfast.running import Door, Runs, check_function, ending, failure_in, sees, text_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 T = TypeVar("T")
@@ -99,12 +99,14 @@ class Tasks:
         handle: Handle | None = None,
         directory: Undoable | None = None,
         runs: TaskLife | None = None,
+        around: Door | None = None,
     ) -> None:
         """Makes one of a namespace, by its handle, or of a directory.
 
         With the handle of a namespace, nothing that others did is taken back.
 
-        With `runs`, a task whose own is what lies between its snapshots is noted there.
+        With `runs`, a task whose own is what lies between its snapshots is noted there; with
+        `around`, tasks that are begun in it know that.
         """
         asked = StartTask(name, rollback_on_failure=rollback_on_failure)
         self._name = asked.name[:MAX_LABEL_CHARS]
@@ -112,6 +114,7 @@ class Tasks:
         self._place, self._ids = place, ids
         self._rolls_back, self._handle = rollback_on_failure, handle
         self._directory, self._noted = directory, runs
+        self._door = around if handle is None else handle.door
         self._runs = Runs[Task]()
 
     def __repr__(self) -> str:
@@ -159,14 +162,14 @@ class Tasks:
         return cast("F", run)
 
     def _enter(self, task: Task) -> Task:
-        if self._handle is not None:
-            self._handle.door.enter(task.id)
+        if self._door is not None:
+            self._door.enter(task.id)
         return self._runs.enter(task)
 
     def _leave(self) -> Task:
         task = self._runs.leave()
-        if self._handle is not None:
-            self._handle.door.leave(task.id)
+        if self._door is not None:
+            self._door.leave(task.id)
         return task
 
     def _begin(self) -> Task:

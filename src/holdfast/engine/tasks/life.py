@@ -48,7 +48,7 @@ class TaskLife:
             task = TaskRun(
                 began=mark_of(head).changes,
                 is_named=is_named,
-                within=self._handle.door.within(),
+                within=self._handle.begun_in(),
                 id=task_id,
                 namespace_id=head.namespace_id,
                 name=name,
@@ -136,7 +136,7 @@ class TaskLife:
             head = self._handle.lock(transaction)
             task = TaskRun(
                 began=mark_of(head).changes,
-                within=self._handle.door.within(),
+                within=self._handle.begun_in(),
                 id=id,
                 namespace_id=head.namespace_id,
                 name=name,

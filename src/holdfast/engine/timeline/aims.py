@@ -89,6 +89,10 @@ def aim_of(
     """Returns where taking a task back leads; raises where others changed the same since."""
     changes = transaction.list_task_changes(task.namespace_id, task.id)
     if task.is_named or (task.beside_others and changes):
+        if not changes and asked.since is not None and not _is_kept(handle, transaction, task):
+            # What it did before the snapshot nobody asks for, and it may have done nothing since.
+            left = [(Plane.FILES, UNKNOWN)]
+            return Aim(folded.root, folded.size, left, is_untold=True)
         if not changes:
             check_kept(handle, transaction, task)
         if asked.since is not None:
@@ -111,11 +115,16 @@ def names_of(left: Sequence[Left]) -> list[str]:
 
 def check_kept(handle: Handle, transaction: Transaction, task: TaskRun) -> None:
     """Raises `SnapshotNotFound` if retention has taken what was known of a task's changes."""
+    if not _is_kept(handle, transaction, task):
+        raise SnapshotNotFound(task.before)
+
+
+def _is_kept(handle: Handle, transaction: Transaction, task: TaskRun) -> bool:
+    """Says whether all that a task changed is known still."""
     context = handle.context
     is_old = task.started_at <= context.clock() - context.limits.retention
     may_be_gone = task.status is not TaskStatus.RUNNING or is_old
-    if may_be_gone and transaction.find_snapshot(task.namespace_id, task.before) is None:
-        raise SnapshotNotFound(task.before)
+    return not may_be_gone or transaction.find_snapshot(task.namespace_id, task.before) is not None
 
 
 # What the task noted

@@ -28,6 +28,7 @@ from holdfast.engine.sessions.terms import keep_terms
 from holdfast.engine.timeline.aims import UNTOLD, Aim, Asked, aim_of, check_kept, names_of
 from holdfast.engine.timeline.diff import collect_changes, iter_changes
 from holdfast.engine.timeline.expecting import ANYTHING, Expected
+from holdfast.engine.timeline.going_on import note_back
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing
 from holdfast.engine.timeline.restore import folded_head, present, prove
 from holdfast.engine.timeline.undo import Leave, leave_nothing
@@ -35,7 +36,7 @@ from holdfast.errors import InvalidValue, NothingToUndo, TaskEnded, TaskNotFound
 from holdfast.ids import ObjectId, SnapshotId
 from holdfast.model.basics import Head, Kind, Plane, SnapshotInfo
 from holdfast.model.changes import Changes, Restored
-from holdfast.model.tasks import TaskRun, TaskStatus
+from holdfast.model.tasks import TaskRun
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.snapshots import Note
 from holdfast.operations.timeline import Undo
@@ -107,6 +108,7 @@ def take_back(
             # is known that the task changed it.
             if aim.is_noted and not writing.has_task_changes(head.namespace_id, task.id):
                 check_kept(handle, writing, task)
+            note_back(writing, handle, head, folded.root)
             if also is not None:
                 also(last, writing, head)
 
@@ -117,7 +119,8 @@ def take_back(
             needs=aim.needs,
             exact=True,
             also=check,
-            within=_within(handle, task),
+            # What is done in the task itself, it does to itself.
+            within=[*takewhile(lambda each: each != task.id, handle.door.within())],
         )
 
     if dry_run:
@@ -128,19 +131,6 @@ def take_back(
     safety_id = done[0].id if len(done) > 1 else None
     is_proven = prove(handle, done[-1])
     return answer_of(seen, done[-1], safety_id, before=before, verified=is_proven)
-
-
-def _within(handle: Handle, task: TaskRun) -> list[str]:
-    """Returns the tasks that take a task back as a change of theirs.
-
-    One that has ended is not among them: it changed what it changed, and can be taken back again
-    once this is undone. One that is still at work goes on from here, and so do those in it: else
-    their next change of the same would seem to come upon somebody else's.
-    """
-    within = [*handle.door.within()]
-    if task.status is not TaskStatus.RUNNING:
-        return [*takewhile(lambda each: each != task.id, within)]
-    return within if task.id in within else [*within, task.id]
 
 
 def _marks(

@@ -19,6 +19,7 @@ from holdfast.engine.pending.fold import Folded
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.timeline.aims import Aim, Asked, Left, aim_of, check_kept
 from holdfast.engine.timeline.expecting import ANYTHING, Expected
+from holdfast.engine.timeline.going_on import note_back
 from holdfast.engine.timeline.head import Move, advance, replacing
 from holdfast.engine.timeline.restore import folded_head, prove
 from holdfast.engine.timeline.takeback import (
@@ -80,13 +81,18 @@ def take_back_since(
             changes=seen.changes,
         )
         noted = [task for task, each in zip(tasks, aims, strict=True) if each.is_noted]
+
+        def check(writing: Transaction, head: Head) -> None:
+            _check_all_known(handle, writing, noted)
+            note_back(writing, handle, head, folded.root)
+
         return Move(
             marks=marks,
             position=marks[-1].id,
             result=seen,
             needs=[now.id, *aim.needs],
             exact=True,
-            also=lambda writing, _: _check_all_known(handle, writing, noted),
+            also=check,
         )
 
     if dry_run:
