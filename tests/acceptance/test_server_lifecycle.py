@@ -472,6 +472,8 @@ def test_health_needs_no_key_and_metrics_hold_no_secret(server: Server):
     answer = httpx.get(f"{server.url}/metrics", trust_env=False)
     assert answer.headers["content-type"].startswith("text/plain; version=")
     assert "# TYPE holdfast_requests_total counter" in answer.text
+    # Nobody has to be told that packs beside the rows answer.
+    assert "holdfast_packs_answered" not in answer.text
     for line in answer.text.splitlines():
         assert re.fullmatch(r"#.*|[a-z_:]+(\{.*\})? [-+0-9.eIinfNa]+", line), line
     for secret in (API_KEY, ADMIN_KEY, "hush-hush", "alice", server.workspace_id):

@@ -266,6 +266,43 @@ def test_a_header_that_does_not_fit_is_one(rest: Rest, session: str) -> None:
     assert answer["detail"][0]["loc"] == ["header", "If-Match"]
 
 
+def test_a_namespace_that_cannot_be_one_is_named_by_its_header(rest: Rest) -> None:
+    answer = rest("GET", "/v1/sessions", headers={"X-Namespace": "../x"}).json()
+    assert answer["detail"][0]["loc"] == ["header", "X-Namespace"]
+    assert answer["error"]["param"] == "X-Namespace"
+
+
+def test_a_header_that_nobody_asked_for_is_no_part_that_does_not_fit(
+    rest: Rest, session: str
+) -> None:
+    headers = {"Version": "1"}
+    answer = rest("POST", at(session, "/rollback"), json={"version": "x"}, headers=headers).json()
+    assert answer["detail"][0]["loc"] == ["body", "version"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v1/memories?query=x"),
+        ("GET", "/v1/memory?query=x"),
+        ("GET", "/v1/memories/search?query=x"),
+        ("POST", "/v1/memories/search?"),
+        ("POST", "/v1/memory/search?"),
+        ("POST", "/v1/sessions/{id}/memories/search?"),
+    ],
+)
+def test_memories_of_a_snapshot_are_searched_at_no_door(
+    rest: Rest, session: str, method: str, path: str
+) -> None:
+    body = {"query": "x"} if method == "POST" else None
+    asked = path.replace("{id}", session)
+    assert rest(method, asked, json=body).status_code == 200
+    refused = rest(method, f"{asked}&at=latest", json=body)
+    assert refused.status_code == 422
+    assert refused.json()["detail"][0]["loc"] == ["query", "at"]
+    assert refused.json()["error"]["param"] == "at"
+
+
 def test_an_id_of_ones_own_can_be_taken_once(rest: Rest) -> None:
     wanted = {"agent_id": "a", "session_id": "langgraph-prod"}
     assert rest.ok("POST", "/v1/sessions", status=201, json=wanted)["id"] == "langgraph-prod"
@@ -720,7 +757,7 @@ def test_memories_of_a_snapshot_are_listed_and_not_searched(rest: Rest) -> None:
     for path in ("/v1/memories", "/v1/memory"):
         (found,) = rest.ok("GET", f"{path}?at={taken}")["data"]
         assert (found["object"], found["content"]) == ("memory", "tea")
-        assert rest.refused("GET", f"{path}?at={taken}&query=tea")[0] == 400
+        assert rest.refused("GET", f"{path}?at={taken}&query=tea")[0] == 422
 
 
 def test_memories_have_bounds(rest: Rest) -> None:

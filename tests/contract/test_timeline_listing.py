@@ -231,7 +231,7 @@ def test_a_search_that_ends_early_says_how_far_it_came_and_goes_on(
 def test_listing_what_was_taken_on_purpose_ends_early_as_well(
     agent: holdfast.Namespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken = agent.snapshot("first")
+    taken = agent.snapshot("first", metadata={"by": "me"})
     for _ in range(20):
         agent.restore(taken)
         agent.files.write("a", b"x")
@@ -239,11 +239,33 @@ def test_listing_what_was_taken_on_purpose_ends_early_as_well(
     monkeypatch.setattr(listing, "PAGE_TIME", timedelta(0))
     parts, before = list[list[holdfast.SnapshotInfo]](), None
     while before is not None or not parts:
-        part = agent.comparing.page_of_snapshots(ListSnapshots(before=before))
+        wanted = ListSnapshots(before=before, metadata={"by": "me"})
+        part = agent.comparing.page_of_snapshots(wanted)
         parts.append([*part])
         before = part.before
     assert [each for part in parts for each in part] == agent.list_snapshots() == [taken]
     assert parts[0] == []
+
+
+@pytest.mark.parametrize("limit", [None, 1, 2, 3, 4])
+def test_a_page_of_what_was_taken_on_purpose_is_whole_where_nothing_else_is_asked(
+    agent: holdfast.Namespace, monkeypatch: pytest.MonkeyPatch, limit: int | None
+) -> None:
+    for label in ("first", "second", "third"):
+        taken = agent.snapshot(label)
+        for _ in range(10):
+            agent.restore(taken)
+            agent.files.write("a", b"x")
+    monkeypatch.setattr(listing, "BATCH", 8)
+    monkeypatch.setattr(listing, "PAGE_TIME", timedelta(0))
+    found = agent.comparing.page_of_snapshots(ListSnapshots(limit=limit))
+    every = agent.list_snapshots()
+    assert found == every[:limit]
+    if found.before is None:
+        assert found == every
+    else:
+        rest = ListSnapshots(before=found.before)
+        assert agent.comparing.page_of_snapshots(rest) == every[limit:]
 
 
 def test_snapshots_are_found_by_what_they_are_called(agent: holdfast.Namespace) -> None:

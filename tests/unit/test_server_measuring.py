@@ -2,6 +2,8 @@
 
 import math
 import os
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -99,6 +101,33 @@ def test_who_has_to_wait_is_counted_and_for_how_long() -> None:
     with pytest.raises(Unavailable):
         impatient.take()
     assert (impatient.load().waiting, impatient.load().waits) == (0, 1)
+
+
+ASKED = """
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+from holdfast.server.measuring import packs_answered
+from holdfast.server.readiness import Packs
+
+def is_shown():
+    MultiProcessCollector(registry := CollectorRegistry())
+    return b"holdfast_packs_answered_timestamp_seconds" in generate_latest(registry)
+
+before = is_shown()
+Packs(print, note=packs_answered().set_to_current_time)
+print(before, is_shown())
+"""
+
+
+def test_when_packs_answered_is_shown_by_those_alone_who_ask(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", ASKED],
+        env={**os.environ, SHARED_METRICS: str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False", "True"]
 
 
 def wait_until(is_so: Callable[[], bool]) -> None:

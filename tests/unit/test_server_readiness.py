@@ -58,10 +58,19 @@ def test_packs_that_are_away_for_long_make_a_server_degraded_and_not_unready(
     said = look(packs)
     assert (said.status, said.services["packs"].status) == ("degraded", "away")
     assert said.services["catalog"].status == "healthy"
-    assert place.answers == 1
+    assert place.answers == 2
     place.problem = None
     assert packs.look() == ASKS_S
-    assert (look(packs).status, place.answers) == ("healthy", 2)
+    assert (look(packs).status, place.answers) == ("healthy", 3)
+
+
+def test_who_begins_while_the_place_is_away_shows_when_that_was(place: Place) -> None:
+    place.problem = Unavailable("no answer")
+    packs = Packs(place.ask, note=place.note, clock=lambda: place.now)
+    # Otherwise it would show 1970, and the least of all workers is what is shown.
+    assert place.answers == 1
+    assert packs.look() == AGAIN_S
+    assert place.answers == 1
 
 
 def test_a_place_that_never_answers_is_away_as_well(place: Place, packs: Packs) -> None:

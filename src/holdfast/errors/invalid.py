@@ -26,6 +26,8 @@ class InvalidName(Invalid):
 
     code = "invalid_name"
     hint = "Use 1 to 128 printable characters; a namespace's name must not read like a path."
+    param: str | None = None
+    """By what a request names it, where that is said."""
 
     def __init__(self, kind: str, name: str, *, reason: str) -> None:
         super().__init__(f"{shorten(name)} is not a usable {kind}: {reason}")

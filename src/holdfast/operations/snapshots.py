@@ -153,6 +153,12 @@ class ListSnapshots(Choice):
     before: Number | None = None
     all: bool = False
 
+    @property
+    def is_search(self) -> bool:
+        """Whether more is asked of them than to have been taken on purpose."""
+        sought = (self.metadata or None, self.label, self.task_id, self.trace_id)
+        return any(each is not None for each in sought)
+
     def means(self, snapshot: SnapshotInfo) -> bool:
         """Says whether one was taken on purpose, and is among them."""
         return (self.all or snapshot.kind is Kind.SNAPSHOT) and super().means(snapshot)
@@ -168,8 +174,8 @@ class GetSnapshots(
 
     `before` continues below a `number`. With `all`, those that undo and restore left are listed,
     too; with `metadata`, only those that have all of these pairs, and with `label`, `task_id` or
-    `trace_id` those that have exactly that. A search ends after a third of a second, too: it may
-    be without snapshots then, and `next_before` goes on.
+    `trace_id` those that have exactly that. A search for these ends after a third of a second, too:
+    it may be without snapshots then, and `next_before` goes on.
     """
 
 

@@ -36,7 +36,7 @@ from holdfast.server.counting import MOST_VALUES
 from holdfast.server.directories import Directories
 from holdfast.server.failures import Rephrase, answer_to, say_plainly
 from holdfast.server.logs import log_to
-from holdfast.server.measuring import PACKS_ANSWERED, measuring
+from holdfast.server.measuring import measuring, packs_answered
 from holdfast.server.observing import Observer, request_id_of
 from holdfast.server.openapi import describe
 from holdfast.server.outbound import Sender
@@ -279,7 +279,7 @@ def _packs_of(config: Config, vault: Holdfast) -> Packs | None:
     """Returns what asks the place of packs how it is; None where it is the server's own disk."""
     if config.objects_url is None:
         return None
-    return Packs(vault.ping_packs, note=PACKS_ANSWERED.set_to_current_time)
+    return Packs(vault.ping_packs, note=packs_answered().set_to_current_time)
 
 
 def _warn_without_git(vault: Holdfast) -> None:

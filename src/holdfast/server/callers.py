@@ -31,7 +31,7 @@ from holdfast.server.problems import (
     Unauthorized,
     UnknownWorkspace,
 )
-from holdfast.server.requests import Caller, Request
+from holdfast.server.requests import NAMED_IN, Caller, Request
 from holdfast.server.routing import Who
 from holdfast.server.sharing import STRANGERS
 from holdfast.server.table import Entry
@@ -184,6 +184,14 @@ def agent_of(request: Request, default: str | None, *, is_ours: bool = False) ->
 
     On routes that are ours, one that reads may name it in its query.
     """
+    try:
+        return _agent_of(request, default, is_ours=is_ours)
+    except InvalidName as exc:
+        exc.param = NAMED_IN if NAMESPACE_HEADER in request.headers else IN_QUERY
+        raise
+
+
+def _agent_of(request: Request, default: str | None, *, is_ours: bool) -> Namespace:
     caller = request.admitted
     named = _named(request)
     if is_ours and b"in=" in request.scope["query_string"]:
@@ -224,7 +232,7 @@ def _named(request: Request) -> str | None:
     if len(headers) != len(request.headers) and any(
         name == NAMESPACE_HEADER and other != value for name, other in headers
     ):
-        raise InvalidName("namespace", "X-Namespace", reason="the header is there twice")
+        raise InvalidName("namespace", NAMED_IN, reason="the header is there twice")
     return name_in(value.decode("latin-1"))
 
 
@@ -234,7 +242,8 @@ def _named_within(request: Request, header: str | None) -> str | None:
     if not names:
         return header
     if request.method != "GET":
-        raise InvalidValue("a request that changes something names its namespace in X-Namespace")
+        message = f"a request that changes something names its namespace in {NAMED_IN}"
+        raise InvalidValue(message, param=IN_QUERY)
     if header is not None:
         names.add(header)
     if len(names) > 1:

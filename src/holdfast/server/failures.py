@@ -115,10 +115,14 @@ def answer_to(request: Request, error: Exception, rephrase: Rephrase = say_plain
 
 
 def _place_of(request: Request, param: str | None) -> str:
-    """Returns where a part of a request is: of one that has no body, in the query."""
+    """Returns where a part of a request is: of one that has no body, in the query.
+
+    A header is what its route takes as one: a client may send any other, and call it as a part of
+    the body is called.
+    """
     if param is not None and param in dict(request.query):
         return Place.QUERY
-    if param is not None and param.lower().encode() in request.headers:
+    if param in request.takes:
         return Place.HEADER
     return Place.QUERY if request.method in ("GET", "DELETE") else Place.BODY
 

@@ -8,6 +8,7 @@ and what the catalog knows is the same for all.
 import math
 import time
 from collections.abc import Callable
+from functools import cache
 from typing import Final
 
 from prometheus_client import Counter, Gauge
@@ -77,11 +78,6 @@ REPLICA_LAG: Final = Gauge(
     "How much of the log the last of them has still to keep; NaN where nobody can say.",
     multiprocess_mode=_LAST,
 )
-PACKS_ANSWERED: Final = Gauge(
-    "holdfast_packs_answered_timestamp_seconds",
-    "When the bucket, or wherever else packs are, last answered; 0 for packs beside the rows.",
-    multiprocess_mode=_LEAST,
-)
 
 _COUNTERS: Final[dict[str, Counter]] = {
     "retries": RETRIES,
@@ -92,6 +88,19 @@ _COUNTERS: Final[dict[str, Counter]] = {
     "bucket_written_bytes": BUCKET_BYTES.labels("written"),
 }
 """What shows each tally; made at once, so that what never happened is shown as 0."""
+
+
+@cache
+def packs_answered() -> Gauge:
+    """Returns what shows when packs that are elsewhere last answered.
+
+    Made where somebody has a time to show: it begins with 0, and that would be the least of all.
+    """
+    return Gauge(
+        "holdfast_packs_answered_timestamp_seconds",
+        "When the bucket, or wherever else packs are, last answered, or a worker began.",
+        multiprocess_mode=_LEAST,
+    )
 
 
 class Measuring:

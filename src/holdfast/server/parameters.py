@@ -20,7 +20,7 @@ from holdfast.errors import shorten
 from holdfast.model.marks import Header, mark
 from holdfast.server.bodies import Decoder, decoder_of
 from holdfast.server.problems import Unfit
-from holdfast.server.requests import Caller, Request, Services
+from holdfast.server.requests import EVERYWHERE, Caller, Request, Services
 from holdfast.server.stopping import IsGone
 
 Annotation = Any
@@ -113,6 +113,8 @@ class Parameters:
         ]
         self._query = {each.wire: each for each in self.own if each.place is Place.QUERY}
         self._required = [each for each in self.own if each.is_required]
+        self.headers = EVERYWHERE | {each.wire for each in self if each.place is Place.HEADER}
+        """Headers that it takes, and those that every route does."""
         self._names = frozenset(each.wire for each in self if each.place is Place.QUERY)
 
     def check_query(self, request: Request, *others: str) -> None:

@@ -93,9 +93,13 @@ class Packs:
         note: Callable[[], object] = lambda: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`note` is called with each answer. Whoever begins has just heard from it."""
+        """`note` is called with each answer.
+
+        Whoever begins counts as having just heard from it: a worker may do so while it is away.
+        """
         self._ask, self._note, self._clock = ask, note, clock
         self._answered_at, self.taken_s = clock(), 0.0
+        note()
 
     @property
     def is_away(self) -> bool:

@@ -25,6 +25,12 @@ Pairs = list[tuple[str, str]]
 
 CUT_OFF: Final = "the body ended before it was complete"
 
+NAMED_IN: Final = "X-Namespace"
+"""The header that says which namespace is meant."""
+
+EVERYWHERE: Final = frozenset({NAMED_IN, "Idempotency-Key"})
+"""Headers that any route may be told something in."""
+
 
 @dataclass(frozen=True, slots=True)
 class Caller:
@@ -85,7 +91,7 @@ class Request:
 
     __slots__ = (
         "_pairs", "_taken", "caller", "has_waited", "headers", "id", "method", "path", "places",
-        "receive", "scope", "services", "template",
+        "receive", "scope", "services", "takes", "template",
     )  # fmt: skip
 
     def __init__(self, scope: Scope, receive: Receive, services: Services, request_id: str) -> None:
@@ -98,6 +104,8 @@ class Request:
         """What stands in the path where its template has a name."""
         self.template: str | None = None
         """The path of the route that answers, if one does."""
+        self.takes = EVERYWHERE
+        """The headers in which that route is told something, as it calls them."""
         self.caller: Caller | None = None
         self.has_waited = False
         """Whether it had its turn among those of strangers."""

@@ -82,7 +82,7 @@ class Table:
         entry = methods.get(request.method)
         if entry is None:
             raise NoMethod(methods)
-        request.template = entry.template
+        request.template, request.takes = entry.template, entry.route.parameters.headers
         return entry
 
     def _walk(self, request: Request) -> Methods:

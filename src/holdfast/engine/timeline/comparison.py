@@ -179,8 +179,22 @@ class Comparing:
         return listing.timeline(self._handle, wanted, time=listing.PAGE_TIME)
 
     def page_of_snapshots(self, wanted: ListSnapshots) -> Timeline:
-        """Returns as many of those taken on purpose as can be searched for quickly."""
-        return listing.snapshots(self._handle, wanted, time=listing.PAGE_TIME)
+        """Returns as many of those taken on purpose as can be searched for quickly.
+
+        Where nothing else is asked of them, it goes on until there are enough: clients of others
+        do not know that a page without any may not be the last. What restores and undos have left
+        in between is passed over in looks as short as any.
+        """
+        found = listing.snapshots(self._handle, wanted, time=listing.PAGE_TIME)
+        while found.before is not None and not wanted.is_search:
+            left = None if wanted.limit is None else wanted.limit - len(found)
+            if left == 0:
+                break
+            rest = replace(wanted, before=found.before, limit=left)
+            more = listing.snapshots(self._handle, rest, time=listing.PAGE_TIME)
+            found.extend(more)
+            found.before = more.before
+        return found
 
     @fetched
     def page(

@@ -10,7 +10,6 @@ from inspect import signature
 from operator import attrgetter
 from typing import Any, Final, get_type_hints
 
-from holdfast.errors import InvalidValue
 from holdfast.model.entities import Entity
 from holdfast.model.memories import Memory, MemoryMatch
 from holdfast.operations.memories import (
@@ -26,7 +25,7 @@ from holdfast.operations.operation import Operation
 from holdfast.server.dialects import Answered, Exchange, Speech, always
 from holdfast.server.doors import sign
 from holdfast.server.parameters import Parameters
-from holdfast.server.problems import Refused
+from holdfast.server.problems import Refused, Unfit
 from holdfast.server.routing import Route
 
 MAX_CHARS: Final = 10_000
@@ -34,6 +33,7 @@ _ALL: Final = ("/v1/memories", "/v1/memory")
 _ONE: Final = tuple(f"{path}/{{memory_id}}" for path in _ALL)
 _SEARCH: Final = tuple(f"{path}/search" for path in _ALL)
 _BY_GET: Final = "search_memories_by_get"
+_AT: Final = "at"
 _OF_SESSION: Final = "/v1/sessions/{session_id}/memories"
 
 
@@ -77,6 +77,22 @@ def _hear_choice_of_query(exchange: Exchange) -> None:
     _hear_choice(exchange)
 
 
+def _hear_search(exchange: Exchange) -> None:
+    _check_now(exchange)
+    _hear_choice(exchange)
+
+
+def _hear_search_of_query(exchange: Exchange) -> None:
+    _check_now(exchange)
+    _hear_choice_of_query(exchange)
+
+
+def _check_now(exchange: Exchange) -> None:
+    """Refuses to search a snapshot: to pass over that would show what is there now instead."""
+    if any(name == _AT for name, _ in exchange.request.query):
+        raise Unfit("memories are searched as they are now: leave out at, or query", param=_AT)
+
+
 def _embedding_id(memory: Any) -> str | None:  # noqa: ANN401 - as it is sent
     return f"emb_{memory.id.removeprefix('mem_')}" if memory.has_embedding else None
 
@@ -118,12 +134,12 @@ OPERATIONS: Final[Mapping[type[Operation[Any]], Sequence[Speech]]] = {
     DeleteMemory: [Speech(paths=_ONE)],
     ListMemories: [Speech(paths=_ALL, takes=_TAKES, hears=_hear_choice_of_query, tells=_LISTED)],
     SearchMemories: [
-        Speech(paths=_SEARCH, takes=_TAKES | _LISTS, hears=_hear_choice, tells=_FOUND),
+        Speech(paths=_SEARCH, takes=_TAKES | _LISTS, hears=_hear_search, tells=_FOUND),
         Speech(
             paths=[f"{_OF_SESSION}/search"],
             name="search_memories_of_session",
             takes=_TAKES | _LISTS,
-            hears=_hear_choice,
+            hears=_hear_search,
             tells=_FOUND,
         ),
         Speech(
@@ -131,7 +147,7 @@ OPERATIONS: Final[Mapping[type[Operation[Any]], Sequence[Speech]]] = {
             paths=_SEARCH,
             name=_BY_GET,
             takes=_TAKES,
-            hears=_hear_choice_of_query,
+            hears=_hear_search_of_query,
             tells=_FOUND,
         ),
     ],
@@ -165,8 +181,6 @@ def _with_question(listing: Route, search: Route) -> Route:
 
     def answer(**given: Any) -> Any:  # noqa: ANN401 - as either route
         chosen = listing if given["query"] is None else search
-        if chosen is search and given["at"] is not None:
-            raise InvalidValue("memories are searched as they are now: leave out at, or query")
         known = {name: each for name, each in given.items() if name in takes[chosen]}
         return chosen.function(**known)
 
