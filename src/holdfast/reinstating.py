@@ -202,15 +202,17 @@ class _Making:
         ours = Unfinished(_place_of(objects), encode_mark(self.mark).decode())
         with reinstating.reserved(self.location) as found, ExitStack() as on_failure:
             left = _packs_left(found, self.source.name)
-            is_here = left is not None and _place_of(left[0]) == _place_of(objects)
-            if not is_here:
+            here = left if left is not None and _place_of(left[0]) == ours.place else None
+            if here is None or not _is_of(here[1], objects):
                 _check_empty(objects)
             self.source.check(progress=self.progress)
-            if left is not None:
-                # Wherever they are: nothing names them any more once the mark is another.
-                _remove_packs(*left)
-            if is_here:
+            uncleared = None
+            if here is not None:
+                _remove_packs(*here)
                 _check_empty(objects)
+            elif found is not None:
+                # Wherever they are: nothing names them any more once the mark is another.
+                uncleared = _clear(found, left)
             on_failure.callback(self._give_up, ours)
             reinstating.begin(self.location, ours)
             # Bytes first, name last: rows without their packs would be damage.
@@ -225,18 +227,22 @@ class _Making:
                 done = self._prove(vault)
             reinstating.finish(self.location, ours)
             on_failure.pop_all()
-        return done
+        return msgspec.structs.replace(done, uncleared=uncleared)
 
     def _place_packs(self, objects: Path | str) -> None:
-        """Puts the packs where nothing is yet, and has the place say whose they are."""
+        """Puts the packs where nothing is yet, in a directory all at once."""
         disk = f"the disk of {objects}" if isinstance(objects, Path) else _place_of(objects)
         with _room_in(disk), _prepared_packs(objects, self.mark) as (packs, publish):
             self._put_packs(packs)
-            open_blobs(packs)[0].put_mark(encode_mark(self.mark))
             publish()
 
     def _put_packs(self, place: Path | str) -> None:
         blobs, _ = open_blobs(place)
+        if self.objects is not None:
+            # First of all: whatever becomes of this one, by it the packs are known as its own.
+            blobs.put_mark(encode_mark(self.mark))
+            if blobs.find_mark() != encode_mark(self.mark):
+                raise _taken(os.fspath(place), _VAULT)  # Somebody else was there first.
         for file, data in self.source.packs(progress=self.progress):
             blobs.put(file.name, data)
 
@@ -269,8 +275,7 @@ def _packs_left(found: Unfinished | None, backup: str) -> tuple[Path | str, Mark
         place, mark = _absolute(found.place), msgspec.json.decode(found.said, type=Mark)
     except (InvalidValue, msgspec.DecodeError):
         return None  # Another version's: nothing is removed that is not known to be ours.
-    is_ours = not are_nested(found.place, backup) and _is_of(mark, place)
-    return (place, mark) if is_ours else None
+    return None if are_nested(found.place, backup) else (place, mark)
 
 
 def _is_of(mark: Mark, objects: Path | str) -> bool:
@@ -278,25 +283,42 @@ def _is_of(mark: Mark, objects: Path | str) -> bool:
     if isinstance(objects, Path):
         # It got its name with all that is in it.
         return files.read_if_there(objects / MARK) == encode_mark(mark)
-    return open_blobs(objects)[0].find_mark() in (None, encode_mark(mark))
+    return open_blobs(objects)[0].find_mark() == encode_mark(mark)
 
 
-def _remove_packs(objects: Path | str, mark: Mark) -> None:
-    """Removes what was put in a place under a mark, and the mark last; leaves another's."""
+def _clear(found: Unfinished, left: tuple[Path | str, Mark] | None) -> str | None:
+    """Removes what was put where nobody asked for; returns the place if any of it may be there.
+
+    Who names another place does so because the first is away, perhaps: that keeps nobody.
+    """
+    if left is None:
+        return found.place
+    place, mark = left
+    with suppress(HoldfastError):
+        # A directory that is not there may be another machine's.
+        is_there = not isinstance(place, Path) or os.path.lexists(place)
+        if _remove_packs(place, mark) or is_there:
+            return None
+    return found.place
+
+
+def _remove_packs(objects: Path | str, mark: Mark) -> bool:
+    """Removes what was put in a place under a mark, and the mark last; False if it is another's."""
     if not _is_of(mark, objects):
-        return
+        return False
     if isinstance(objects, Path):
         # Away at once: killed meanwhile, nothing is where it was.
         away = _beside(objects)
         with translated(objects):
             objects.rename(away)
         shutil.rmtree(away, ignore_errors=True)
-        return
+        return True
     blobs, _ = open_blobs(objects)
     for name, _ in [*blobs.iter_names()]:
         if name.startswith(f"pack-{mark.vault}-"):
             blobs.delete(name)
     blobs.remove_mark(encode_mark(mark))
+    return True
 
 
 def _read_certificate(path: Path) -> Certificate:

@@ -9,6 +9,7 @@ import pytest
 
 import holdfast
 from holdfast.catalog import postgres
+from holdfast.errors import Unavailable
 from holdfast.ids import IdMaker
 from holdfast.instants import to_us
 from holdfast.model.events import ERA, REINSTATED, EventRow
@@ -166,11 +167,34 @@ def test_a_database_that_does_not_say_its_timeline_is_used_as_it_was(
     write(vault, "a")
     vault.events.last()
     promote(postgres_url)
-    monkeypatch.setattr(postgres, "TIMELINE", "pg_walfile_name('none')")
+    monkeypatch.setattr(postgres, "TIMELINE", "pg_walfile_of_none()")
     with holdfast.open(postgres_url, objects=packs) as other:
         write(other, "b")
         assert other.events.last() == 2
     assert timeline(postgres_url) == LATER
+
+
+TIRED = """
+CREATE FUNCTION public.tired() RETURNS bigint LANGUAGE plpgsql AS
+'BEGIN RAISE EXCEPTION ''it took too long'' USING ERRCODE = ''query_canceled''; END'
+"""
+
+
+def test_a_database_that_cannot_say_its_timeline_for_now_is_not_opened_without(
+    vault: holdfast.Holdfast, postgres_url: str, packs: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A limit on statements, say: nothing would be compared for as long as the process runs."""
+    write(vault, "a")
+    vault.events.last()
+    promote(postgres_url)
+    run(postgres_url, TIRED)
+    with monkeypatch.context() as patch:
+        patch.setattr(postgres, "TIMELINE", "public.tired()")
+        with pytest.raises(Unavailable, match="took too long"):
+            holdfast.open(postgres_url, objects=packs)
+    with holdfast.open(postgres_url, objects=packs) as other:
+        write(other, "b")
+        assert other.events.last() == ERA + 1
 
 
 def test_in_sqlite_there_are_no_timelines(tmp_path_factory: pytest.TempPathFactory) -> None:

@@ -12,10 +12,24 @@ from holdfast.testing.postgres import PostgresServer
 STUB = """
 CREATE SCHEMA stubs;
 CREATE VIEW stubs.pg_stat_replication AS
-SELECT pg_catalog.pg_current_wal_lsn() - behind AS flush_lsn
-FROM (VALUES (CAST({first} AS NUMERIC)), ({second})) AS replicas (behind);
+SELECT pid, state, application_name, pg_catalog.pg_current_wal_lsn() - behind AS flush_lsn
+FROM (VALUES {rows}) AS receivers (pid, state, application_name, behind);
+CREATE VIEW stubs.pg_replication_slots AS
+SELECT * FROM (VALUES (1, 'physical'), (3, 'logical'), (NULL, 'logical')) AS slots
+(active_pid, slot_type);
 GRANT USAGE ON SCHEMA stubs TO PUBLIC;
-GRANT SELECT ON stubs.pg_stat_replication TO PUBLIC;
+GRANT SELECT ON ALL TABLES IN SCHEMA stubs TO PUBLIC;
+"""
+
+
+REPLICAS = """
+(1, 'streaming', 'one', CAST({} AS NUMERIC)), (2, 'catchup', 'two', {})
+"""
+NOBODY = "(1, NULL, NULL, CAST({} AS NUMERIC)), (2, NULL, NULL, {})"
+"""For who may not look."""
+
+OTHERS = """, (3, 'streaming', 'subscriber', 7000), (4, 'backup', 'a tool', 8000),
+(5, 'streaming', 'pg_basebackup', 9000)
 """
 
 
@@ -26,15 +40,21 @@ def test_a_catalog_without_replicas_has_none_that_is_behind(catalog: Catalog) ->
 
 @pytest.mark.postgres
 @pytest.mark.parametrize(
-    ("first", "second", "lag"),
-    [("100", "3000", 3000), ("0", "-5000", 0), ("NULL", "NULL", None), ("NULL", "70", 70)],
+    ("rows", "lag"),
+    [
+        (REPLICAS.format(100, 3000), 3000),
+        (REPLICAS.format(0, -5000), 0),
+        (NOBODY.format("NULL", "NULL"), None),
+        (REPLICAS.format("NULL", 70), 70),
+        (REPLICAS.format(100, 3000) + OTHERS, 3000),
+    ],
 )
 def test_the_last_of_several_replicas_says_how_far_they_are_behind(
-    postgres: PostgresServer, tmp_path: Path, first: str, second: str, lag: int | None
+    postgres: PostgresServer, tmp_path: Path, rows: str, lag: int | None
 ) -> None:
     url = postgres.dsn(postgres.create_database())
     with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute(STUB.format(first=first, second=second).encode())
+        connection.execute(STUB.format(rows=rows).encode())
     place = f"{url}?options=-c%20search_path%3Dstubs,pg_catalog"
     with holdfast.open(place, objects=tmp_path / "packs") as vault:
         measures = vault.measure()

@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
 import holdfast
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.timeline import retention
 from holdfast.testing.clocks import Watch
 from holdfast.testing.counting import asked
 
@@ -98,6 +100,29 @@ def test_a_timeline_is_read_again_when_its_time_has_come(
     clock.wait(30 * DAY)
     assert looks(vault)[1] >= 4
     assert [each.label for each in bob.timeline()] == ["number 3"]
+
+
+def test_what_ends_while_a_timeline_is_looked_at_goes_at_the_next_look(
+    vault: holdfast.Holdfast, clock: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alice, choose = build(vault, "alice"), retention.choose
+    alice.snapshot("brief", expires_in=DAY)
+    for number in range(2):
+        alice.files.write("file", f"later {number}")
+        alice.snapshot()
+    clock.wait(DAY - timedelta(seconds=1))
+
+    def slowly(*arguments: Any) -> Any:
+        going = choose(*arguments)
+        clock.wait(timedelta(seconds=2))
+        return going
+
+    with monkeypatch.context() as patch:
+        patch.setattr(retention, "choose", slowly)
+        assert looks(vault) == (1, 0)
+    assert looks(vault)[1] == 1
+    assert looks(vault) == (1, 0)
+    assert looks(vault) == (0, 0)
 
 
 def test_what_is_remembered_of_a_namespace_goes_with_it(

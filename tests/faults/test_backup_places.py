@@ -15,6 +15,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import psycopg
 import pytest
 
 import holdfast
@@ -22,6 +23,7 @@ from holdfast import reinstating
 from holdfast.blobs import bucketplace
 from holdfast.blobs.bucketplace import BucketPlace, open_place
 from holdfast.blobs.places import Pieces, read_whole
+from holdfast.catalog import postgres_reinstating
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.backups.folders import FolderPlace
@@ -40,6 +42,7 @@ from holdfast.errors import (
 from holdfast.testing.buckets import Fault, SeaweedServer, Wire
 from holdfast.testing.postgres import PostgresServer
 from holdfast.testing.servers import COMMAND
+from holdfast.wiring import open_blobs
 
 # None of it is about a disk.
 pytestmark = pytest.mark.in_memory
@@ -224,6 +227,110 @@ def test_what_a_killed_reinstating_left_in_a_bucket_is_cleared_by_the_next(
     holdfast.reinstate(tmp_path / "backup", new, objects=there)
     check_same(new, there)
     assert (open_place(packs).sizes() == {}) == elsewhere
+
+
+@pytest.fixture
+def killed_there(
+    tmp_path: Path, postgres_url: str, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[str], str]:
+    """Has a reinstating of `backup` be killed, with its packs in a place; returns its database."""
+    with holdfast.open(postgres_url, objects=tmp_path / "live", limits=LIMITS) as vault:
+        fill(vault)
+        vault.backup(tmp_path / "backup")
+
+    def kill(place: str) -> str:
+        def die(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        new = postgres.dsn(postgres.create_database())
+        with monkeypatch.context() as patch:
+            patch.setattr(reinstating, "_prove", die)
+            patch.setattr(reinstating._Making, "_give_up", lambda *_: None)
+            with pytest.raises(KeyboardInterrupt):
+                holdfast.reinstate(tmp_path / "backup", new, objects=place)
+        return new
+
+    return kill
+
+
+@pytest.mark.postgres
+@pytest.mark.usefixtures("bucket_url")
+def test_a_place_that_is_gone_keeps_nobody_from_another(
+    tmp_path: Path,
+    bucket: Bucket,
+    killed_there: Callable[[str], str],
+    warm: tuple[str, ...],
+) -> None:
+    packs, gone = bucket("packs"), "s3://gone-bucket/packs"
+    lost = [killed_there(packs)]
+    for number in range(2):
+        folder = tmp_path / f"packs-{number}"
+        lost.append(killed_there(str(folder)))
+        folder.rename(tmp_path / f"moved-{number}")
+    move = "UPDATE holdfast.reinstating SET place = %s"
+    with psycopg.connect(lost[0]) as connection:
+        connection.execute(move, (gone,))
+    before = open_place(packs).sizes()
+    done = holdfast.reinstate(tmp_path / "backup", lost[0], objects=bucket("other"))
+    assert done.uncleared == gone
+    check_same(lost[0], bucket("other"))
+    assert open_place(packs).sizes() == before
+    # A directory of another machine, in the library and on a command line.
+    done = holdfast.reinstate(tmp_path / "backup", lost[1], objects=tmp_path / "here")
+    assert done.uncleared == str(tmp_path / "packs-0")
+    typed = subprocess.run(
+        [*warm, "reinstate", "backup", lost[2], "--objects", "there"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (typed.returncode, typed.stderr) == (0, "")
+    assert f"{tmp_path / 'packs-1'}: what one that was killed has put there" in typed.stdout
+
+
+@pytest.mark.postgres
+@pytest.mark.usefixtures("bucket_url")
+def test_nothing_is_removed_from_another_place_that_does_not_say_what_the_mark_does(
+    tmp_path: Path, bucket: Bucket, killed_there: Callable[[str], str]
+) -> None:
+    """Copies of the vault's packs, say: they are named as all of its packs are."""
+    packs = bucket("packs")
+    new = killed_there(packs)
+    blobs = open_blobs(packs)[0]
+    said = blobs.find_mark()
+    assert said is not None
+    blobs.remove_mark(said)
+    before = open_place(packs).sizes()
+    assert len(before) > 3
+    done = holdfast.reinstate(tmp_path / "backup", new, objects=bucket("other"))
+    assert done.uncleared is None
+    assert open_place(packs).sizes() == before
+    check_same(new, bucket("other"))
+
+
+@pytest.mark.postgres
+@pytest.mark.usefixtures("bucket_url")
+def test_of_two_that_bring_packs_to_one_bucket_the_second_puts_nothing_there(
+    tmp_path: Path,
+    postgres: PostgresServer,
+    bucket: Bucket,
+    killed_there: Callable[[str], str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    packs, new = bucket("packs"), postgres.dsn(postgres.create_database())
+    begin, before = postgres_reinstating.begin, list[object]()
+
+    def late(*arguments: Any) -> None:
+        begin(*arguments)
+        monkeypatch.setattr(postgres_reinstating, "begin", begin)
+        killed_there(packs)
+        before.append(open_place(packs).sizes())
+
+    monkeypatch.setattr(postgres_reinstating, "begin", late)
+    with pytest.raises(PathExists, match="a vault, or the packs of one"):
+        holdfast.reinstate(tmp_path / "backup", new, objects=packs)
+    assert before == [open_place(packs).sizes()]
 
 
 @pytest.mark.postgres

@@ -303,6 +303,25 @@ def test_who_would_take_over_what_is_being_written_under_waits_only_briefly(
             lease.check()
 
 
+RETRY = """
+CREATE FUNCTION holdfast.again() RETURNS trigger LANGUAGE plpgsql AS
+'BEGIN RAISE EXCEPTION ''try it again'' USING ERRCODE = ''serialization_failure''; END';
+CREATE TRIGGER again BEFORE INSERT OR UPDATE ON holdfast.leases
+FOR EACH ROW EXECUTE FUNCTION holdfast.again();
+"""
+
+
+def test_nobody_is_said_to_have_a_lock_where_the_database_wants_to_be_asked_again(
+    postgres_url: str,
+) -> None:
+    with closing(PostgresCatalog(postgres_url)) as catalog:
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute(RETRY)
+        with pytest.raises(Busy, match="try it again") as raised, catalog.lock("collect-1"):
+            pass
+        assert "already running" not in str(raised.value)
+
+
 STUB = """
 CREATE SCHEMA stubs;
 CREATE FUNCTION stubs.pg_try_advisory_xact_lock(BIGINT) RETURNS BOOLEAN LANGUAGE sql

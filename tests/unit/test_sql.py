@@ -37,7 +37,7 @@ FILES = sorted(
 )
 
 READS_A_WHOLE_TABLE = {
-    *("counted_tenants", "iter_retired", "iter_tenants", "pack_names"),
+    *("counted_tenants", "iter_tenants", "pack_names"),
     "active_tenants",  # Once in a quarter of a minute, by one of all servers.
     "tenants_to_number",  # Of webhooks, of which there are few.
     "chains_to_forget",  # Of chains that it has just gone from one to the next of.

@@ -66,6 +66,15 @@ _AT_OUR_TABLES: Final = "SET LOCAL search_path = holdfast; SET LOCAL lock_timeou
 _IN_TIME: Final = "SET LOCAL lock_timeout = '10s'"
 """How long a change of tables waits for each of those who use them, before it is given up."""
 
+_NOT_TOLD: Final = (
+    psycopg.errors.FeatureNotSupported,
+    psycopg.errors.InsufficientPrivilege,
+    psycopg.errors.ObjectNotInPrerequisiteState,
+    psycopg.errors.UndefinedFunction,
+)
+"""What a database answers that never says on which timeline it is. Anything else may be over soon,
+and whoever went on for good would miss every promotion."""
+
 _DEFAULTS: Final = {
     "application_name": "holdfast",
     # Of each host that the URL names.
@@ -328,9 +337,7 @@ def _tells_timeline(connection: Connection) -> bool:
     """Says whether a database says on which timeline it is: not all that are managed do."""
     try:
         connection.execute(f"SELECT {TIMELINE}")
-    except psycopg.Error:
-        if connection.broken:
-            raise
+    except _NOT_TOLD:
         return False
     return True
 

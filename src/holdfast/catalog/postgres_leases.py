@@ -16,6 +16,8 @@ from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Final
 
+from psycopg.errors import LockNotAvailable
+
 from holdfast.catalog.forking import tell_of_forks
 from holdfast.catalog.transaction import Transaction
 from holdfast.errors import Busy, HoldfastError
@@ -127,6 +129,8 @@ class Leases:
                 transaction.wait_briefly(most_ms=self._wait_ms)
                 token = transaction.take_lease(name, holder=holder, term_us=self._term_us)
         except Busy as exc:
+            if not isinstance(exc.__cause__, LockNotAvailable):
+                raise  # Nobody need have it: the database wants to be asked again.
             raise Busy(message) from exc
         if token is None:
             raise Busy(message)

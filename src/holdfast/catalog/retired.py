@@ -1,7 +1,7 @@
 """The part of a transaction that is about packs whose rows are gone, and whose bytes are not.
 
-Nobody reads all of them but who checks a vault: of one busy tenant there may be ten thousands, and
-a collection of every other asks what is due.
+Nobody reads all of them: of one busy tenant there may be ten thousands, and a collection of every
+other asks what is due.
 """
 
 import json
@@ -46,10 +46,6 @@ class RetiredQueries:
             for pack in sorted(packs, key=lambda pack: pack.name)
         )
         self._db.run_many("retire_pack", given)
-
-    def iter_retired(self) -> list[RetiredPack]:
-        """Returns all of them, the oldest first: of all tenants, so for who checks a vault."""
-        return [*map(_to_retired, self._db.all("iter_retired"))]
 
     def due_retired(self, *, now: datetime, keep: timedelta, most: int) -> list[RetiredPack]:
         """Returns those that are retired for so long, of all tenants, the oldest first."""

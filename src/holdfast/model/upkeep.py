@@ -123,6 +123,11 @@ class Reinstated(msgspec.Struct, frozen=True, kw_only=True):
     """Those that the backup has already, as it was made after them."""
     unmatched: tuple[str, ...] = ()
     """Those of which there was nothing: they may be another vault's."""
+    uncleared: str | None = None
+    """Another place, where packs may be that one before has put there and that was killed.
+
+    It could not be reached, or nothing is removed there: it is yours to clear.
+    """
 
 
 class Fault(msgspec.Struct, frozen=True):

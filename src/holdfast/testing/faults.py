@@ -457,7 +457,7 @@ def find_litter(context: Context) -> set[str]:
     found = {name for name, _ in context.blobs.iter_names()}
     with context.catalog.read() as transaction:
         named = transaction.pack_names()
-        named |= {pack.name for pack in transaction.iter_retired()}
+        named |= transaction.retired_packs(found)
         packs = [
             pack
             for tenant in transaction.iter_tenants()

@@ -5,9 +5,6 @@ INSERT INTO retired (name, tenant_id, size_bytes, retired_at)
 VALUES (:name, :tenant_id, :size_bytes, :retired_at)
 ON CONFLICT (name) DO UPDATE SET retired_at = excluded.retired_at
 
--- name: iter_retired
-SELECT name, tenant_id, size_bytes, retired_at FROM retired ORDER BY retired_at, name
-
 -- name: due_retired
 SELECT name, tenant_id, size_bytes, retired_at FROM retired
 WHERE retired_at <= :before ORDER BY retired_at, name LIMIT :most

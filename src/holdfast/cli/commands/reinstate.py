@@ -73,6 +73,11 @@ def run(arguments: Namespace, console: Console) -> int:
     ):
         for name in names:
             console.say(f"  {escaped(name)}: {outcome}")
+    if done.uncleared is not None:
+        console.say(
+            f"  {escaped(done.uncleared)}: what one that was killed has put there may be there "
+            "still: clear it yourself"
+        )
     return DONE
 
 
@@ -90,4 +95,5 @@ def _document(done: "holdfast.Reinstated") -> dict[str, object]:
         "erased": list(done.erased),
         "erased_before": list(done.erased_before),
         "unmatched": list(done.unmatched),
+        "uncleared": done.uncleared,
     }

@@ -113,9 +113,11 @@ def _look(handle: Handle, policy: Policy | None) -> _Seen:
     with handle.context.catalog.read() as transaction:
         head = handle.get_head(transaction)
         timeline = transaction.timeline(head.namespace_id, before=None, most=2**31)
+    # Before any of it is judged: what ends meanwhile is then yet to come.
+    now = handle.context.clock()
     going = choose(handle, head, timeline, policy or get_policy(head))
     if policy is None and not going:
-        settled.note(handle.context, head, timeline)
+        settled.note(handle.context, head, timeline, now=now)
     return _Seen(head, one_back(head, Timeline(timeline)), going)
 
 

@@ -30,10 +30,9 @@ class Settled(NamedTuple):
     """When time may change that; None for never."""
 
 
-def note(context: Context, head: Head, timeline: Sequence[SnapshotInfo]) -> None:
-    """Remembers that nothing of a timeline is to go now."""
+def note(context: Context, head: Head, timeline: Sequence[SnapshotInfo], *, now: datetime) -> None:
+    """Remembers that nothing of a timeline was to go at the instant at which it was looked at."""
     if len(context.settled) < MOST or head.namespace_id in context.settled:
-        now = context.clock()
         until = min((each for each in _turns(context, head, timeline) if each > now), default=None)
         settled = Settled(_moment(head), None if until is None else to_us(until))
         context.settled[head.namespace_id] = settled
