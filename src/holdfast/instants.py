@@ -40,8 +40,11 @@ def to_text(instant: datetime) -> str:
     return f"{instant.astimezone(UTC).isoformat(timespec='microseconds').removesuffix(_ZONE)}Z"
 
 
-def from_text(text: str, name: str = "an instant") -> datetime:
-    """Returns the instant of ISO-8601 text, or of seconds since 1970; without a zone it is UTC."""
+def from_text(text: str, name: str | None = None) -> datetime:
+    """Returns the instant of ISO-8601 text, or of seconds since 1970; without a zone it is UTC.
+
+    What is none is refused by the `name` that it goes by.
+    """
     try:
         # A `+` that nobody escaped in a query has become a space.
         return _in_utc(datetime.fromisoformat(text.strip().replace(" 00:00", "+00:00")))
@@ -59,5 +62,7 @@ def _in_utc(instant: datetime) -> datetime:
     return (instant if instant.tzinfo else instant.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-def _refusal(name: str, text: str) -> InvalidValue:
-    return InvalidValue(f"{name} is an instant such as 2026-01-31T09:05:00Z, not {shorten(text)}")
+def _refusal(name: str | None, text: str) -> InvalidValue:
+    whose = name or "an instant"
+    message = f"{whose} is an instant such as 2026-01-31T09:05:00Z, not {shorten(text)}"
+    return InvalidValue(message, param=name)

@@ -201,12 +201,15 @@ class _Making:
         reinstating = load_postgres("postgres_reinstating")
         ours = Unfinished(_place_of(objects), encode_mark(self.mark).decode())
         with reinstating.reserved(self.location) as found, ExitStack() as on_failure:
-            left = _packs_left(found, objects)
-            if left is None:
+            left = _packs_left(found, self.source.name)
+            is_here = left is not None and _place_of(left[0]) == _place_of(objects)
+            if not is_here:
                 _check_empty(objects)
             self.source.check(progress=self.progress)
             if left is not None:
-                _remove_packs(objects, left)
+                # Wherever they are: nothing names them any more once the mark is another.
+                _remove_packs(*left)
+            if is_here:
                 _check_empty(objects)
             on_failure.callback(self._give_up, ours)
             reinstating.begin(self.location, ours)
@@ -258,12 +261,16 @@ def _place_of(objects: Path | str) -> str:
     return without_password(os.fspath(objects))
 
 
-def _packs_left(found: Unfinished | None, objects: Path | str) -> Mark | None:
-    """Returns the mark of who was killed and has put in a place what is there; None for nobody."""
-    if found is None or found.place != _place_of(objects):
+def _packs_left(found: Unfinished | None, backup: str) -> tuple[Path | str, Mark] | None:
+    """Returns where one that was killed has put packs, and under which mark; None for nowhere."""
+    if found is None:
         return None
-    mark = msgspec.json.decode(found.said, type=Mark)
-    return mark if _is_of(mark, objects) else None
+    try:
+        place, mark = _absolute(found.place), msgspec.json.decode(found.said, type=Mark)
+    except (InvalidValue, msgspec.DecodeError):
+        return None  # Another version's: nothing is removed that is not known to be ours.
+    is_ours = not are_nested(found.place, backup) and _is_of(mark, place)
+    return (place, mark) if is_ours else None
 
 
 def _is_of(mark: Mark, objects: Path | str) -> bool:

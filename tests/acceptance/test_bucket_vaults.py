@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
+import httpx
 import psycopg
 import pytest
 
@@ -221,6 +224,19 @@ def test_two_servers_and_commands_share_a_bucket(
             list(pool.map(lambda item: one.files.write(*item), FILES.items()))
         one.snapshot("by a")
         assert {path: two.files.read(path) for path in FILES} == FILES
+        health = httpx.get(f"{a.url}/health/ready").json()
+        assert health["status"] == "healthy"
+        assert {name: of["status"] for name, of in health["services"].items()} == {
+            "catalog": "healthy",
+            "packs": "healthy",
+        }
+        answered = re.search(
+            r"^holdfast_packs_answered_timestamp_seconds (\S+)$",
+            httpx.get(f"{a.url}/metrics").text,
+            re.MULTILINE,
+        )
+        assert answered is not None
+        assert time.time() - float(answered[1]) < 60
         environ = {**os.environ, **place, "HOLDFAST_STAY": "0"}
         for command in ("verify", "gc", "doctor"):
             done = subprocess.run(

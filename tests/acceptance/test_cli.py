@@ -202,7 +202,7 @@ def test_what_is_kept_with_a_snapshot_finds_it_again(project: Session) -> None:
     project.ok("snapshot", "-m", "other", "--meta", "run=8")
     project.ok("snapshot", "-m", "plain")
     (line,) = project.ok("log", "--meta", "run=7").out.splitlines()
-    assert line.endswith("nightly")
+    assert line.endswith("nightly  run=7 by=a = b")
     found = project.ok("log", "--meta", "run=7", "--meta", "by=a = b", "--json").document
     assert [each["metadata"] for each in found["snapshots"]] == [{"run": "7", "by": "a = b"}]
     assert project.ok("log", "--meta", "run=9").out == "None of the snapshots is meant.\n"
@@ -212,8 +212,12 @@ def test_what_is_kept_with_a_snapshot_finds_it_again(project: Session) -> None:
     for wrong in ("run", "=7"):
         assert project("snapshot", "--meta", wrong).code == 2
     assert project("snapshot", "--meta", f"{'k' * 65}=7").code == 2
-    for command in ("snapshot", "log"):
-        twice = project(command, "--meta", "run=1", "--meta", "run=2")
+    project.ok("run", "--meta", "run=9", "--", "touch", "made.txt")
+    (line,) = project.ok("log", "--meta", "run=9").out.splitlines()
+    assert line.endswith("touch made.txt  run=9")
+    for command in (("snapshot",), ("log",), ("run", "true")):
+        verb, *rest = command
+        twice = project(verb, "--meta", "run=1", "--meta", "run=2", *rest)
         assert (twice.code, "--meta says run twice" in twice.err) == (2, True)
 
 
@@ -655,6 +659,27 @@ def test_an_archive_goes_out_and_comes_in_again(project: Session) -> None:
     assert project("import", "../bad.tar").code == 2
     assert project("import", "../none.tar").code == 3
     assert project.files() == changed
+
+
+def test_what_is_refused_leaves_no_snapshot(project: Session) -> None:
+    project.ok("export", "../whole.tar")
+    whole = (project.project.parent / "whole.tar").read_bytes()
+    (project.project.parent / "half.tar").write_bytes(whole[: len(whole) // 2])
+    project.ok("fork", "taken")
+    project.write("src/app.py", "in no snapshot")
+    before = project.ok("log").out
+    refused = {
+        ("import", "../half.tar"): 2,
+        ("import", "--files", "../half.tar"): 2,
+        ("import", "../none.tar"): 3,
+        ("undo", "--task", "task-x"): 3,
+        ("fork", "taken"): 4,
+        ("fork", "../x"): 2,
+        ("switch", "-c", "taken"): 4,
+    }
+    for words, code in refused.items():
+        assert project(*words).code == code, words
+        assert project.ok("log").out == before, words
 
 
 def test_files_become_exactly_those_of_a_tar_file_or_a_folder(project: Session) -> None:

@@ -217,6 +217,7 @@ def test_an_undo_after_a_switch_takes_back_what_was_done_there(project: Session)
     there = project.files()
     shown = project.ok("switch", "project", "--json").document
     assert (shown["safety_id"], shown["snapshot_id"], shown["verified"]) == (None, None, True)
+    assert (shown["namespace"], shown["left"]) == ("project", "idea")
     assert project.ok("log").out == before
     project.ok("undo")
     assert project.files() == first

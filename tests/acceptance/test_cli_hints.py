@@ -98,7 +98,28 @@ def test_a_command_in_a_hint_can_be_typed(user: User, typed: str) -> None:
         user.ok(*shlex.split(filled)[1:])
 
 
+FILES = {
+    "diff ./a": "holdfast diff --path ./a",
+    "diff @ binary": "holdfast diff @ --path binary",
+    "diff ./a binary": "holdfast diff --path ./a binary",
+}
+
+
+@pytest.mark.parametrize("typed", FILES)
+def test_a_file_in_the_place_of_a_snapshot_is_answered_with_how_it_is_named(
+    user: User, typed: str
+) -> None:
+    _, hint = user.refused(*typed.split())
+    assert hint == f"Files are named after --path: `{FILES[typed]}`."
+    user.ok(*FILES[typed].split()[1:])
+
+
 WORDS = {
+    "restore --path a @": "--path takes all that follows it: say what is missing before --path.",
+    "restore --except a @": (
+        "--except takes all that follows it: say what is missing before --except."
+    ),
+    "restore": "`holdfast restore --help` shows how it is used.",
     "export missing/x": "Name a file that you may use, in a directory that is there.",
     "export .": "Name a file that you may use, in a directory that is there.",
     "import missing": "Name a file that you may use, in a directory that is there.",

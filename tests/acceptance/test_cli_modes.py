@@ -1,5 +1,6 @@
 """Permissions, as somebody types it: what differs in them, and what may not be read or entered."""
 
+import os
 import stat
 from pathlib import Path
 
@@ -163,6 +164,22 @@ def test_a_restore_of_paths_that_match_nothing_is_refused_and_moves_nothing(
     assert "1 changed, verified" in project.ok("restore", "@", "--path", "readme.md").out
     (project.project / "new.txt").write_text("new\n")
     assert "1 removed, verified" in project.ok("restore", "@", "--path", "new*").out
+
+
+def test_a_directory_that_is_refused_has_no_vault_made_among_its_files(
+    tmp_path: Path, warm: tuple[str, ...]
+) -> None:
+    user = Session(tmp_path, warm)
+    before = sorted(os.listdir(user.project))
+    for data in (".", str(user.project), str(user.project.parent)):
+        for more in ([], ["--force"]):
+            done = user("--data", data, "init", *more)
+            assert (done.code, user("--data", data, "status").code) == (4, 3), done
+    assert sorted(os.listdir(user.project)) == before
+    assert user("init", "/").code == 4
+    assert not user.vault.exists()
+    user.ok("--data", "own", "init")
+    user.ok("--data", "own", "init")
 
 
 def test_what_lies_in_a_vault_is_not_attached_even_by_force(project: Session) -> None:

@@ -163,6 +163,14 @@ def session_of(agent: str, project: Project) -> list[Said]:
             },
             {
                 **codex,
+                "hook_event_name": "PostToolUse",
+                "tool_name": "Bash",
+                "tool_input": {"command": "make"},
+                "tool_response": "made",
+                "tool_use_id": "call_1",
+            },
+            {
+                **codex,
                 "hook_event_name": "Stop",
                 "stop_hook_active": False,
                 "last_assistant_message": "Done.",
@@ -175,6 +183,13 @@ def session_of(agent: str, project: Project) -> list[Said]:
                 "hook_event_name": "BeforeTool",
                 "tool_name": "run_shell_command",
                 "tool_input": {"command": "make"},
+            },
+            {
+                **gemini,
+                "hook_event_name": "AfterTool",
+                "tool_name": "run_shell_command",
+                "tool_input": {"command": "make"},
+                "tool_response": {"llmContent": "made", "returnDisplay": "made", "error": None},
             },
             {
                 **gemini,
@@ -200,6 +215,13 @@ def session_of(agent: str, project: Project) -> list[Said]:
                 "cwd": where,
             },
             {**cursor, "hook_event_name": "beforeShellExecution", "command": "make", "cwd": where},
+            {
+                **cursor,
+                "hook_event_name": "afterShellExecution",
+                "command": "make",
+                "output": "made",
+                "duration": 12,
+            },
             {**cursor, "hook_event_name": "stop", "status": "completed", "loop_count": 0},
         ],
     }
@@ -487,6 +509,89 @@ def test_hooks_of_a_user_work_in_every_attached_directory(project: Project) -> N
     assert not (home / ".claude").exists()
 
 
+def of_user(project: Project, agent: str) -> dict[str, str]:
+    """Installs hooks for all directories of a user; returns what runs for each event."""
+    assert project.run("hook", "install", agent, "--user").returncode == 0
+    home = Path(project.environ["HOME"])
+    written = json.loads((home / AGENTS[agent].personal).read_text())
+    return {event: entry["command"] for event, (entry,) in written["hooks"].items()}
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_what_a_tool_wrote_is_of_its_prompt_when_it_ends(project: Project, agent: str) -> None:
+    commands = project.install(agent)
+    project.run("snapshot", "-m", "with hooks")
+    *_, after, _ = session = session_of(agent, project)
+    for said in session[:-1]:
+        if said is after:
+            project.shell("echo mine > made")
+        project.tell(commands[said["hook_event_name"]], json.dumps(said).encode())
+    # So what another conversation writes from here on is not taken for this one's.
+    (taken,) = project.json("log", "--json", "-n", "1")["snapshots"]
+    assert taken["task_id"] == project.prompts()[0]["task_id"]
+    assert project.json("status")["changes"] == []
+
+
+@pytest.mark.parametrize("roots", [1, 2])
+def test_a_users_hooks_keep_what_is_open_where_an_event_has_no_directory(
+    project: Project, tmp_path: Path, roots: int
+) -> None:
+    commands = of_user(project, "cursor")
+    before, elsewhere = project.state(), tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for said in session_of("cursor", project):
+        event = said["hook_event_name"]
+        given = {**said, "workspace_roots": [str(elsewhere), str(project.directory)][-roots:]}
+        project.tell(commands[event], json.dumps(given).encode())
+        if event == "preToolUse":
+            project.shell("echo made > made")
+    assert project.log() == ""
+    (prompt,) = project.prompts()
+    assert (prompt["name"], prompt["is_open"]) == ("add a file", False)
+    assert project.run("undo", "--prompt", "1").returncode == 0
+    assert project.state() == before
+
+
+def test_an_event_that_names_no_directory_is_noted_where_nothing_is_attached(
+    project: Project,
+) -> None:
+    commands = of_user(project, "cursor")
+    first, *_ = session_of("cursor", project)
+    project.tell(
+        commands["beforeSubmitPrompt"], json.dumps(first | {"workspace_roots": []}).encode()
+    )
+    assert "beforeSubmitPrompt not_attached" in project.log()
+    assert project.prompts() == []
+
+
+def test_a_number_means_no_prompt_while_several_conversations_are_at_work(
+    project: Project,
+) -> None:
+    commands = project.install("claude-code")
+
+    def tell(event: str, session: str) -> None:
+        said = claude(project, event, session_id=session, prompt_id=session, prompt="do it")
+        project.tell(commands[event], json.dumps(said).encode())
+
+    tell("UserPromptSubmit", "first")
+    project.shell("echo 1 > one")
+    tell("UserPromptSubmit", "second")
+    project.shell("echo 2 > two")
+    tell("Stop", "second")
+    for words in ((), ("--dry-run",)):
+        refused = project.run("undo", "--prompt", "1", *words, "--json")
+        error = json.loads(refused.stderr)["error"]
+        assert (refused.returncode, error["code"]) == (4, "several_conversations")
+        assert "first" in error["message"]
+        assert "second" in error["message"]
+    assert {"one", "two"} <= {*project.state()}
+    assert project.run("undo", "--prompt", "1", "--session", "first").returncode == 0
+    assert "one" not in project.state()
+    # It has ended with that: the last one is meant again.
+    assert project.run("undo", "--prompt", "1").returncode == 0
+    assert "two" not in project.state()
+
+
 def test_the_next_undo_leaves_the_hooks(project: Project) -> None:
     project.run("snapshot", "-m", "before")
     project.shell("echo mine > mine")
@@ -515,6 +620,7 @@ def test_the_agent_is_told_how_to_go_back(project: Project) -> None:
     page = project.run("hook", "instructions").stdout
     assert "holdfast undo --prompt N" in page
     assert "holdfast agent log" in page
+    assert "--session ID" in page
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])

@@ -5,6 +5,7 @@ import itertools
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -317,6 +318,12 @@ def test_a_command_that_cannot_be_is_refused_with_a_hint(
     assert refused("install") == refused("install", "emacs")
     assert refused("install")[0] == 2
     assert refused("serve", "cursor")[0] == 2
+    code, said = refused("install", "codex")
+    (typed,) = re.findall("`(codex [^`]*)`", said)
+    assert (code, typed.startswith("codex mcp add holdfast -- ")) == (2, True)
+    assert shlex.split(typed)[-5:-2] == ["mcp", "-C", str(project)]
+    assert "`codex mcp remove holdfast`" in refused("uninstall", "codex")[1]
+    assert refused("install", "codex", cwd=tmp_path)[0] == 3
     code, said = refused("install", "cursor", cwd=tmp_path)
     assert (code, "holdfast init" in said) == (3, True)
     assert refused(cwd=tmp_path)[0] == 3

@@ -13,6 +13,7 @@ import shutil
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,7 @@ LOCAL_ONLY = {
     "acting_as": "on a server, whoever holds the key acts",
     "agree": "there, `pull` brings what others did",
     "enter": "a remote directory has one namespace",
+    "give_up": "the server knows of no task that is the directory's",
     "merge": "namespaces are merged on the server",
     "patches": "a patch has the content of what was there, which lies on the server",
 }
@@ -501,6 +503,110 @@ def test_a_task_that_fails_takes_the_directory_back(project: Project) -> None:
     assert project.read(failed, "a") == b"broken"
 
 
+def test_a_task_of_a_directory_is_one_that_the_server_keeps(project: Project) -> None:
+    project.put("a", "1")
+    project.workspace.snapshot()
+    with project.workspace.task("tidy") as task:
+        project.put("a", "2")
+        project.put("made", "by the task")
+        project.client.store.set("notes", "by the task", 1)
+    project.put("mine", "by hand")
+    (kept,) = project.client.tasks.list()
+    assert task.after is not None
+    assert (kept.id, kept.status, kept.after) == (task.id, "completed", task.after.id)
+    assert (kept.before, task.after.label) == (task.before.id, "tidy")
+    snapshots = project.client.timeline()
+    assert [each.id for each in snapshots] == [task.after.id, task.before.id]
+    actions = [each.action for each in project.client.traces.list()]
+    assert {"task.started", "task.completed"} <= {*actions}
+    done = project.workspace.undo(task=task.id)
+    assert done.verified
+    assert not done.by_snapshots
+    assert {p.name: p.read_text() for p in project.tree.iterdir()} == {"a": "1", "mine": "by hand"}
+    assert project.client.store.keys("notes") == []
+
+
+def test_what_others_did_stays_where_a_task_of_a_directory_goes_back(
+    project: Project, other: Project
+) -> None:
+    project.put("a", "1")
+    project.workspace.snapshot()
+
+    def work() -> None:
+        with project.workspace.task("risky", rollback_on_failure=True) as task:
+            tasks.append(task)
+            project.put("a", "broken")
+            project.client.store.set("notes", "mine", "broken")
+            other.client.store.set("notes", "theirs", "kept")
+            other.client.files.write("theirs", "kept")
+            raise RuntimeError("wrong")
+
+    tasks = list[Any]()
+    with pytest.raises(RuntimeError):
+        work()
+    assert {p.name: p.read_text() for p in project.tree.iterdir()} == {"a": "1", "theirs": "kept"}
+    assert project.client.store.keys("notes") == ["theirs"]
+    (kept,) = project.client.tasks.list()
+    (task,) = tasks
+    assert task.rolled_back.snapshot.id == kept.restored
+    assert (kept.status, kept.restored is not None) == ("failed", True)
+    assert "wrong" in (kept.reason or "")
+    attempt = next(each for each in project.client.timeline() if each.id == kept.after)
+    assert project.read(attempt, "a") == b"broken"
+    project.put("a", "2")
+    project.workspace.snapshot()
+
+
+def test_a_task_that_cannot_be_sent_does_not_run_for_ever(project: Project, other: Project) -> None:
+    project.put("a", "1")
+    project.workspace.snapshot()
+
+    def work() -> None:
+        with project.workspace.task("late"):
+            project.put("a", "2")
+            other.client.files.write("b", "theirs")
+
+    with pytest.raises(errors.HeadMoved):
+        work()
+    assert [each.status for each in project.client.tasks.list()] == ["failed"]
+    assert (project.tree / "a").read_text() == "2"
+
+
+def test_what_tasks_did_goes_and_what_others_did_stays(project: Project, other: Project) -> None:
+    project.put("a", "1")
+    before = project.workspace.snapshot()
+    for number in range(2):
+        with project.workspace.task(f"task {number}"):
+            project.put("a", f"by task {number}")
+            project.put(f"made-{number}", "by a task")
+        project.put(f"mine-{number}", "by hand")
+    seen = project.workspace.restore(before, keep="mine", dry_run=True)
+    assert seen.dry_run
+    done = project.workspace.restore(before, keep="mine")
+    assert done.verified
+    assert names(project.tree) == {"a", "mine-0", "mine-1"}
+    assert (project.tree / "a").read_text() == "1"
+    with project.workspace.task("last"):
+        project.put("a", "by the last")
+    other.client.files.write("theirs", "kept")
+    project.put("mine-0", "again")
+    with pytest.raises(errors.HeadMoved):
+        project.workspace.restore(before, keep="mine")
+
+
+def test_a_task_ends_with_a_snapshot_of_its_own_alone(project: Project) -> None:
+    project.put("a", "1")
+    theirs = project.workspace.snapshot()
+    run = project.client.tasks.start("by hand")
+    with pytest.raises(errors.InvalidValue):
+        project.client.tasks.complete(run.id, snapshot=theirs)
+    with pytest.raises(errors.SnapshotNotFound):
+        project.client.tasks.complete(run.id, snapshot="snap-none")
+    own = project.workspace.snapshot(task_id=run.id)
+    assert project.client.tasks.fail(run.id, snapshot=own).after == own.id
+    assert len(project.client.timeline()) == 2
+
+
 def test_a_directory_that_is_gone_can_be_let_go_of(project: Project) -> None:
     (project.tree / "a").write_text("1")
     project.workspace.snapshot()
@@ -536,6 +642,16 @@ async def _all_of_it(project: Project) -> None:
             project.put("b", "3")
         assert job.after is not None
         assert await client.at(job.after).files.read("b") == b"3"
+        assert [each.id for each in await client.tasks.list()] == [job.id]
+        await workspace.undo(task=job.id)
+        assert not (project.tree / "b").exists()
+        with suppress(RuntimeError):
+            async with workspace.task("risky", rollback_on_failure=True):
+                project.put("a", "broken")
+                await client.store.set("notes", "mine", "broken")
+                raise RuntimeError
+        assert (project.tree / "a").read_text() == "2"
+        assert await client.store.keys("notes") == []
 
 
 def test_an_event_loop_has_the_same(project: Project) -> None:

@@ -1764,6 +1764,21 @@ def test_entities_are_what_a_session_knows_of_things(agent: Namespace) -> None:
     )
 
 
+def test_memories_are_read_as_a_snapshot_holds_them(agent: Namespace) -> None:
+    made = [agent.memory.add(f"memory {number}", tags=[f"{number % 2}"]) for number in range(5)]
+    then = agent.at(agent.snapshot("then"))
+    agent.memory.update(made[0].id, content="changed since")
+    agent.memory.delete(made[1].id)
+    later = agent.memory.add("later")
+    assert then.memory.list() == made[::-1]
+    assert then.memory.list(limit=2, starting_after=made[3].id) == [made[2], made[1]]
+    assert then.memory.list(tags=["1"]) == [made[3], made[1]]
+    assert then.memory.get(made[0].id) == made[0]
+    gone = later.id
+    assert_raises(agent, errors.MemoryNotFound, lambda _: then.memory.get(gone), memory_id=gone)
+    assert_raises(agent, errors.InvalidValue, lambda _: then.memory.list(scope="global"))
+
+
 def test_traces_tell_what_happened(door: Door) -> None:
     agent = door.agent
     session = agent.sessions.create("helper", user_id="ada")
@@ -1802,6 +1817,32 @@ def test_traces_tell_what_happened(door: Door) -> None:
     assert agent.traces.list(actor="nobody") == []
     assert_raises(agent, errors.TraceNotFound, lambda a: a.traces.get("no"), trace_id="no")
     assert_raises(agent, errors.InvalidValue, lambda a: a.traces.list(limit=-1))
+
+
+def test_traces_name_the_task_that_they_were_left_in(door: Door) -> None:
+    agent = door.agent
+    agent.memory.add("in none")
+    with agent.task("outer") as outer:
+        agent.memory.add("tea")
+        with agent.task("inner") as inner:
+            agent.traces.add("tool.called")
+    assert mine(agent, outer.id) == [
+        "task.completed",
+        "snapshot.taken",
+        "memory.created",
+        "task.started",
+        "snapshot.taken",
+    ]
+    assert "tool.called" in mine(agent, inner.id)
+    (made,) = agent.traces.list(task_id=outer.id, action="memory.created")
+    assert (made.task_id, agent.traces.get(made.id)) == (outer.id, made)
+    assert agent.traces.list(action="memory.created")[-1].task_id is None
+    assert agent.traces.list(task_id="task-nobody") == []
+
+
+def mine(agent: Any, task_id: str) -> list[str]:
+    """Returns what the traces of a task say that was done, newest first."""
+    return [each.action for each in agent.traces.list(task_id=task_id)]
 
 
 LISTS: list[Callable[[Namespace, int], Any]] = [

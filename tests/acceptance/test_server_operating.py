@@ -6,6 +6,7 @@ One server, started as they start it, with all of it at once.
 import json
 import re
 import ssl
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,7 +17,8 @@ import httpx
 import pytest
 
 from holdfast.testing.certificates import make_certificate
-from holdfast.testing.servers import API_KEY, Server, running_server
+from holdfast.testing.receivers import receiver
+from holdfast.testing.servers import API_KEY, COMMAND, Server, running_server
 
 pytestmark = pytest.mark.in_memory
 
@@ -143,3 +145,32 @@ def test_a_server_that_is_about_to_stop_says_so_and_goes_on_for_a_while(tmp_path
             assert kept.is_success
             assert kept.headers["connection"] == "close"
         assert server.stop() == 0  # Who asks twice does not wait for it.
+
+
+def test_workers_send_spans_where_the_environment_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("opentelemetry.instrumentation.auto_instrumentation", reason="no otel")
+    instrument = "from opentelemetry.instrumentation.auto_instrumentation import run; run()"
+    with receiver() as collector:
+        environ = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.port}",
+            "OTEL_EXPORTER_OTLP_PROTOCOL": "http/protobuf",
+            "OTEL_METRICS_EXPORTER": "none",
+            "OTEL_LOGS_EXPORTER": "none",
+            "OTEL_SERVICE_NAME": "a-server-of-ours",
+            "OTEL_BSP_SCHEDULE_DELAY": "100",
+        }
+        command = (sys.executable, "-c", instrument, *COMMAND)
+        monkeypatch.chdir(tmp_path)  # It adds the folder where it was started to all paths.
+        with running_server(
+            tmp_path / "home", "--workers", "2", environ=environ, command=command
+        ) as server:
+            headers = {"Authorization": f"Bearer {API_KEY}", "X-Namespace": "alice"}
+            with httpx.Client(base_url=server.url, headers=headers, trust_env=False) as http:
+                assert http.put("/files/a.txt", content=b"x").is_success
+            got = collector.wait_until(
+                lambda got: any(b"PUT /files/{path}" in each.body for each in got)
+            )
+    assert {each.path for each in got} == {"/v1/traces"}
+    assert b"a-server-of-ours" in got[0].body

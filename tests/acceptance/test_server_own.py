@@ -96,6 +96,18 @@ def test_the_timeline_says_what_there_is_and_what_no_snapshot_holds_yet(
     assert ok(agent.get("/v1/timeline", params={"before": 10**40}))["has_more"] is False
 
 
+def test_what_was_taken_on_purpose_is_listed_part_by_part(agent: httpx.Client) -> None:
+    first = snap(agent, "first")
+    ok(agent.post(f"/v1/snapshots/{first}/restore"))
+    second = snap(agent, "second")
+    page = ok(agent.get("/v1/snapshots", params={"limit": 1}))
+    assert [each["snapshot_id"] for each in page["snapshots"]] == [second]
+    assert (page["has_more"], page["next_before"]) == (True, page["snapshots"][0]["number"])
+    rest = ok(agent.get("/v1/snapshots", params={"limit": 1, "before": page["next_before"]}))
+    assert [each["snapshot_id"] for each in rest["snapshots"]] == [first]
+    assert (rest["has_more"], rest["next_before"]) == (False, None)
+
+
 def test_a_timeline_is_searched_and_told_with_what_each_changed(agent: httpx.Client) -> None:
     for number in range(3):
         write(agent, f"src/{number}.txt", "text")
@@ -365,6 +377,10 @@ def test_files_are_read_as_they_were(agent: httpx.Client) -> None:
     assert read["content"] == "old"
     assert agent.get(f"{place}/content", params={"path": "nothing"}).status_code == 404
     assert agent.get("/v1/snapshots/snap-nothing/files").status_code == 404
+    for wrong in (f"{place}?recursvie=true", f"{place}/content?path=docs/notes.txt&at=now"):
+        assert agent.get(wrong).status_code == 422, "what nobody takes is refused"
+    whose = {"in": agent.headers["X-Namespace"]}
+    assert ok(agent.get(place, params=whose))["path"] == "workspace/"
 
 
 # The store

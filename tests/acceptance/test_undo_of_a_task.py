@@ -360,6 +360,55 @@ def test_nested_tasks_go_back_alone_or_with_the_one_around_them(agent: Any) -> N
     assert store(agent) == {"before": 1}
 
 
+@pytest.mark.parametrize("by_another", [False, True])
+def test_a_task_that_is_taken_back_and_tries_again_is_alone(
+    agent: Any, opens: Callable[[], Any], by_another: bool
+) -> None:
+    session = agent.sessions.create("a", initial_state={"v": 0})
+    memory = agent.memory.add("tea").id
+    agent.files.write("f", "before" * 900)
+
+    def work(value: int) -> None:
+        agent.store.set("n", "before", value)
+        agent.store.set("n", "new", value)
+        agent.files.write("f", f"{value}" * 9000)
+        agent.files.write("g/new", f"{value}")
+        agent.sessions.update_state(session.id, {"v": value})
+        agent.memory.update(memory, content=f"cocoa {value}")
+
+    def try_twice() -> None:
+        with agent.task("twice", rollback_on_failure=True) as run:
+            work(2)
+            agent.snapshot("in the middle")
+            with agent.task("inside"):
+                work(3)
+            (opens() if by_another else agent).undo(task=run.id)
+            assert store(agent) == {"before": 1}
+            work(4)
+            fail()
+
+    with pytest.raises(Failure):
+        try_twice()
+    assert store(agent) == {"before": 1}
+    assert [info.path for info in agent.files.list(recursive=True)] == ["f"]
+    assert agent.files.read_text("f") == "before" * 900
+    assert agent.sessions.get(session.id).state == {"v": 0}
+    assert memories(agent) == {memory: "tea"}
+
+
+def test_what_a_running_task_found_since_it_was_taken_back_is_anothers(
+    agent: Any, opens: Callable[[], Any]
+) -> None:
+    with agent.task("twice") as run:
+        agent.store.set("n", "before", 2)
+        agent.undo(task=run.id)
+        opens().store.set("n", "before", 3)
+        agent.store.set("n", "before", 4)
+    with pytest.raises(OthersChanged):
+        agent.undo(task=run.id)
+    assert store(agent) == {"before": 4}
+
+
 def test_a_restore_in_a_task_is_the_tasks_own(agent: Any) -> None:
     agent.store.set("n", "old", 1)
     then = agent.snapshot("then")
@@ -459,6 +508,16 @@ def test_a_request_that_names_a_task_is_that_tasks(server: Server) -> None:
         task = started.json()["task_id"]
         put("mine", task, "task-nobody")
         put("others")
+        for last, named in ((task, task), ("task-nobody", task), ("task-\xe9 new", task)):
+            said = http.post(
+                "/v1/traces",
+                json={"action": "tool.called"},
+                headers={b"X-Task": f"{task} {last}".encode("latin-1")},
+            )
+            assert said.json()["task_id"] == named
+        found = http.get("/v1/traces", params={"task_id": task}).json()["data"]
+        assert [each["action"] for each in found][-2:] == ["task.started", "snapshot.taken"]
+        assert {each["task_id"] for each in found} == {task}
         ended = http.post(f"/v1/tasks/{task}/fail", json={"rollback": True})
         assert ended.json()["restored_snapshot_id"] is not None
         keys = http.get("/v1/store/keys", params={"namespace": "n"}).json()["keys"]

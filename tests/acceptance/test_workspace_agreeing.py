@@ -15,7 +15,7 @@ from holdfast.cli.words import agreed_lines
 from holdfast.engine.core.limits import Limits
 from holdfast.engine.directory import move
 from holdfast.engine.directory.writer import Follower
-from holdfast.errors import Busy, PathExists, TooLarge, Unavailable
+from holdfast.errors import Busy, NamespaceExists, PathExists, TooLarge, Unavailable
 from holdfast.testing.servers import Begin, running_server
 
 
@@ -58,6 +58,18 @@ def test_what_is_written_through_the_namespace_is_there_when_somebody_looks(plac
     assert place.workspace.agree() is None
     taken = place.workspace.snapshot("second")
     assert [file.path for file in place.namespace.at(taken).files.list("new")] == ["new/c.sh"]
+
+
+def test_a_fork_whose_name_is_taken_leaves_no_snapshot(place: Place) -> None:
+    place.vault.namespace("taken").files.write("x", "x")
+    (place.tree / "a.txt").write_text("in no snapshot")
+    attended = place.vault.attended("ns")
+    assert attended is not None
+    agent = attended.through(place.namespace)
+    with pytest.raises(NamespaceExists):
+        agent.fork("taken")
+    assert len(place.namespace.timeline()) == 1
+    assert agent.fork("free").files.read_text("a.txt") == "in no snapshot"
 
 
 def test_more_than_is_listed_is_counted(place: Place) -> None:

@@ -36,6 +36,7 @@ class Rest:
         body = answer.json()
         problem = body["error"]
         assert {"code", "message", "type", "request_id"} <= problem.keys()
+        assert {"param", "docs", "suggestion"} <= problem.keys(), "null is said, too"
         assert problem["request_id"] == answer.headers["X-Request-Id"]
         assert "Traceback" not in answer.text
         if answer.status_code == 422:
@@ -173,6 +174,8 @@ def test_no_route_redirects(rest: Rest, session: str) -> None:
 
 
 def test_every_answer_says_how_long_it_took_and_what_may_still_be_asked(rest: Rest) -> None:
+    for path in ("/v1/snapshots", "/v1/files", "/health"):
+        assert "X-StateBase-Latency" not in rest("GET", path).headers, "no client of theirs asks"
     answer = rest("GET", "/v1/sessions")
     assert float(answer.headers["X-StateBase-Latency"]) > 0
     assert int(answer.headers["X-RateLimit-Limit"]) > 0
@@ -225,6 +228,42 @@ def test_sessions_are_found_by_user_metadata_and_time(rest: Rest, session: str) 
     endless = rest.refused("GET", "/v1/sessions", params={"metadata": "[" * 20_000})
     assert endless == (414, "uri_too_long")
     assert rest.refused("GET", "/v1/sessions?created_after=soon")[0] == 400
+    every = rest.ok("GET", "/v1/sessions")
+    assert rest.ok("GET", "/v1/sessions?created_after=&created_before=") == every
+
+
+WRONG: dict[tuple[str, str], tuple[object, list[str]]] = {
+    ("GET", "/v1/sessions?limit=abc"): (None, ["query", "limit"]),
+    ("GET", "/v1/sessions?limit=0"): (None, ["query", "limit"]),
+    ("GET", "/v1/sessions?metadata=x"): (None, ["query", "metadata"]),
+    ("GET", "/v1/sessions?created_after=soon"): (None, ["query", "created_after"]),
+    ("GET", "/v1/memories?query=x&threshold=high"): (None, ["query", "threshold"]),
+    ("GET", "/v1/memories?query=x&threshold=2"): (None, ["query"]),
+    ("GET", "/v1/memories/search"): (None, ["query", "query"]),
+    ("POST", "/v1/sessions"): ({}, ["body", "agent_id"]),
+    ("PATCH", "/v1/sessions/{id}"): ({"ttl_seconds": "soon"}, ["body", "ttl_seconds"]),
+    ("POST", "/v1/sessions/{id}/rollback"): ({"version": "x"}, ["body", "version"]),
+    ("POST", "/v1/sessions/{id}/turns"): ({"input": "x"}, ["body", "output"]),
+    ("PATCH", "/v1/sessions/{id}/state"): ([], ["body"]),
+    ("POST", "/v1/memories"): ({"content": "x", "metadata": 1}, ["body", "metadata"]),
+}
+"""Requests that do not fit, and where that is said to be."""
+
+
+@pytest.mark.parametrize(("method", "path"), WRONG)
+def test_what_does_not_fit_is_named_with_its_place(
+    rest: Rest, session: str, method: str, path: str
+) -> None:
+    body, place = WRONG[method, path]
+    answer = rest(method, path.replace("{id}", session), json=body).json()
+    assert [each["loc"] for each in answer["detail"]] == [place], answer
+    assert answer["error"]["param"] == (".".join(place[1:]) or None)
+
+
+def test_a_header_that_does_not_fit_is_one(rest: Rest, session: str) -> None:
+    headers = {"If-Match": "x"}
+    answer = rest("PUT", at(session, "/state"), json={"state": {}}, headers=headers).json()
+    assert answer["detail"][0]["loc"] == ["header", "If-Match"]
 
 
 def test_an_id_of_ones_own_can_be_taken_once(rest: Rest) -> None:
@@ -673,6 +712,17 @@ def test_what_is_not_embedded_is_listed_and_never_found(rest: Rest) -> None:
     assert [each["id"] for each in rest.ok("GET", "/v1/memories")["data"]] == [made["id"]]
 
 
+def test_memories_of_a_snapshot_are_listed_and_not_searched(rest: Rest) -> None:
+    made = rest.ok("POST", "/v1/memories", status=201, json={"content": "tea"})
+    taken = rest.ok("POST", "/v1/snapshots", status=201, json={})["snapshot_id"]
+    rest.ok("PATCH", f"/v1/memories/{made['id']}", json={"content": "coffee"})
+    assert rest.ok("GET", f"/v1/memories/{made['id']}?at={taken}")["content"] == "tea"
+    for path in ("/v1/memories", "/v1/memory"):
+        (found,) = rest.ok("GET", f"{path}?at={taken}")["data"]
+        assert (found["object"], found["content"]) == ("memory", "tea")
+        assert rest.refused("GET", f"{path}?at={taken}&query=tea")[0] == 400
+
+
 def test_memories_have_bounds(rest: Rest) -> None:
     long = {"content": "x" * 10_001}
     assert rest.refused("POST", "/v1/memories", json=long) == (413, "content_too_large")
@@ -750,6 +800,7 @@ def test_traces_are_found_by_time_whatever_the_parameter_is_called(
         assert (since, until) == (every[:2], every[2:])
         assert rest.ok("GET", "/v1/traces", params={after: "1700000000.5"})["data"] == every
         assert rest.ok("GET", "/v1/traces", params={before: "1700000000"})["data"] == []
+    assert rest.ok("GET", "/v1/traces?created_after=&end_time=")["data"] == every
     page = rest.ok("GET", "/v1/traces?limit=2")
     more = rest.ok("GET", f"/v1/traces?starting_after={page['data'][-1]['id']}")
     assert page["data"] + more["data"] == every

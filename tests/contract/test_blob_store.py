@@ -6,16 +6,18 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 
+import obstore
 import pytest
 from obstore.store import MemoryStore
 
 from holdfast.blobs import BlobStore
-from holdfast.blobs.bucket import BucketBlobStore, open_bucket
+from holdfast.blobs.bucket import BucketBlobStore, key_of, open_bucket
 from holdfast.blobs.buckets import Bucket
 from holdfast.blobs.cached import CachedBlobStore
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.blobs.memory import MemoryBlobStore
 from holdfast.errors import InvalidName, InvalidValue, PackDamaged, PackMissing, Unavailable
+from holdfast.instruments import TALLIES
 
 STORES: dict[str, Callable[[Path, pytest.FixtureRequest], BlobStore]] = {
     "memory": lambda _path, _request: MemoryBlobStore(),
@@ -314,3 +316,23 @@ def test_whoever_says_what_will_be_asked_for_gets_the_same(blobs: BlobStore) -> 
         blobs.get("a", start=0, length=10)
     with pytest.raises(PackDamaged):
         blobs.get("pack-a", start=9 << 20, length=7)
+
+
+def test_what_others_have_in_a_bucket_is_not_listed_for_one_of_them() -> None:
+    store = MemoryStore()
+    blobs = BucketBlobStore(Bucket(store))
+    own = {f"pack-own-{number:03}": 2 for number in range(200)}
+    theirs = {f"pack-theirs-{number:05}": 2 for number in range(10_000)}
+    for name in own | theirs:
+        obstore.put(store, key_of(name), b"ok")
+    before = TALLIES.read()
+    assert blobs.find_short(own | {"pack-own-000": 3, "pack-own-none": 1}) == {
+        "pack-own-000": 2,
+        "pack-own-none": 0,
+    }
+    after = TALLIES.read()
+    assert after["bucket_list"] - before["bucket_list"] <= 2
+    assert after["bucket_head"] - before["bucket_head"] <= 202
+    # Who has nearly all of it is answered by the list.
+    assert blobs.find_short(theirs) == {}
+    assert TALLIES.read()["bucket_head"] == after["bucket_head"]

@@ -1066,6 +1066,35 @@ def test_what_packs_take_follows_whatever_becomes_of_them(
         assert transaction.stored_bytes(TenantId(tenant + 1)) == 0
 
 
+def test_what_is_in_the_catalog_is_counted_whatever_becomes_of_it(
+    place: Place, catalog: Catalog, tenant: TenantId
+) -> None:
+    def inside(catalog: Catalog) -> tuple[int, int]:
+        with catalog.read() as transaction:
+            found = transaction.measure(now=NOW, most=10)
+            assert not transaction.has_wrong_pack_sums(tenant)
+        return found["inline_packs"], found["inline_bytes"]
+
+    other = place.open()
+    with catalog.write() as transaction:
+        outside = begin(transaction, tenant, "pack-a", size=100)
+        transaction.finish_pack(outside)
+        transaction.add_inline_pack(tenant, PackName("pack-b"), b"12345", now=NOW)
+    with other.write() as transaction:
+        transaction.add_inline_pack(tenant, PackName("pack-c"), b"123", now=NOW)
+    assert inside(catalog) == inside(other) == (2, 8)
+    with other.write() as transaction:
+        transaction.delete_pack(outside)
+        transaction.delete_pack(transaction.get_pack_id(PackName("pack-b")))
+    assert inside(catalog) == (1, 3)
+    with catalog.write() as transaction:
+        (facts,) = transaction.iter_pack_facts(tenant)
+        transaction.set_pack_facts(structs.replace(facts, is_inline=0))
+        assert transaction.has_wrong_pack_sums(tenant)
+        transaction.mend_pack_sums(tenant)
+    assert inside(other) == (0, 0)
+
+
 def test_what_packs_take_is_counted_anew_beside_whoever_writes(
     catalog: Catalog, tenant: TenantId
 ) -> None:

@@ -233,6 +233,7 @@ def test_keys_are_told_by_their_ids_to_those_who_see_all(place: Place, agent: Na
     assert [event.type for event in told] == ["key.created", "key.revoked"]
     assert data_of(told[0])["key_id"] == key.id
     assert data_of(told[0])["name"] == "ci"
+    assert data_of(told[0])["scope"] == "workspace", "as the routes of keys call it"
     assert not [event for event in told if secret in event.data]
     assert [event.namespace for event in told] == [None, None]
     assert [event.type for event in place.told(namespace="alice")] == ["file.written"]

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import msgspec
 import pytest
@@ -348,6 +349,38 @@ def test_who_saw_what_was_told_meanwhile_does_not_tell_it_again(
     monkeypatch.setattr(Transaction, "rollback_levels", lambda *_: {})
     assert vault.watch_rollbacks() == 0
     assert len(alarms(vault)) == 2
+
+
+def test_a_look_is_at_tenants_in_whom_something_happened_and_at_none_while_it_is_not_due(
+    vault: holdfast.Holdfast, clock: Watch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in range(5):
+        vault.tenant(f"quiet-{number}").namespace("alice").files.write("a", "a")
+    clock.wait(timedelta(hours=25))
+    vault.events.listen()
+    be_active(vault.namespace("alice"), 10, rollbacks=1)
+    asked, count = list[int](), Transaction.rollback_counts
+
+    def counting(self: Any, tenant_id: Any, *args: Any, **more: Any) -> Any:
+        asked.append(tenant_id)
+        return count(self, tenant_id, *args, **more)
+
+    monkeypatch.setattr(Transaction, "rollback_counts", counting)
+    assert vault.watch_rollbacks() == 2
+    assert len(asked) == 1
+    clock.wait(timedelta(hours=25))
+    assert vault.watch_rollbacks() == 2  # What was told is looked at again until it is over.
+    assert len(asked) == 2
+    assert vault.watch_rollbacks() == 0
+    assert len(asked) == 2
+
+    def refuse(*_: Any) -> Any:
+        raise AssertionError("all tenants are looked at")
+
+    be_active(vault.namespace("alice"), 1)
+    vault.watch_rollbacks()
+    monkeypatch.setattr(Transaction, "sort_tenants", refuse)
+    assert vault.watch_rollbacks(every=HOUR) == 0
 
 
 def test_where_nobody_listens_nobody_looks(vault: holdfast.Holdfast) -> None:

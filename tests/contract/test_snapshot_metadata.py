@@ -132,6 +132,13 @@ def test_a_fork_and_an_archive_have_it(
     done = vault.namespace("else").import_(tmp_path / "one.tar")
     assert done.manifest.metadata == done.snapshot.metadata == {"a": "1"}
     assert vault.namespace("else").timeline(metadata={"a": "1"})[0].id == done.snapshot.id
+    agent.restore(made)
+    kept = agent.snapshot(metadata={"b": "2"})
+    agent.export(tmp_path / "clean.tar")
+    clean = vault.namespace("clean").import_(tmp_path / "clean.tar")
+    assert clean.manifest.snapshot == kept.id
+    assert clean.snapshot.metadata == kept.metadata
+    agent.files.write("a.txt", "c")
     agent.export(tmp_path / "head.tar")
     assert vault.namespace("third").import_(tmp_path / "head.tar").snapshot.metadata == {}
     assert vault.verify().ok

@@ -5,6 +5,7 @@ Where ours does more, or is stricter, the test says so and leaves the peer out.
 """
 
 import copy
+import inspect
 import pickle
 import re
 import time
@@ -1039,3 +1040,25 @@ def test_the_vendors_memory_for_crews_works_with_it(ss: Any) -> None:
     assert (len(memory), memory.search("prices")) == (0, [])
     memory.store.restore(snapshot)
     assert [each["score"] for each in memory.search("prices", limit=1)] == [1.0]
+
+
+def taken(door: Any) -> dict[str, list[tuple[str, object, object]]]:
+    """Returns what each public method of a class takes, beside itself, with its description."""
+    found = dict[str, list[tuple[str, object, object]]]()
+    for name in dir(door):
+        method = getattr(door, name)
+        if name.startswith("_") or not inspect.isroutine(method):
+            continue
+        _, *rest = inspect.signature(method).parameters.values()
+        found[f"{name}: {inspect.getdoc(method)}"] = [
+            (each.name, each.kind, each.default) for each in rest
+        ]
+    return found
+
+
+@pytest.mark.skipif(not IS_COMPILED, reason="no compiler was at hand")
+def test_what_was_compiled_says_what_its_methods_take() -> None:
+    for name in ("Store", "Reader", "Snapshot"):
+        mine = taken(getattr(compiled, name))
+        assert mine == taken(getattr(interpreted, name))
+        assert len(mine) > 4

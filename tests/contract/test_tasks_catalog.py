@@ -13,7 +13,7 @@ from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.catalog.transaction import Transaction
 from holdfast.errors import RowDamaged
 from holdfast.ids import NamespaceId, SnapshotId
-from holdfast.model.basics import Head, Plane, Size
+from holdfast.model.basics import Head, Kind, Plane, Size, SnapshotInfo
 from holdfast.model.replies import Reply, ReplyPlace
 from holdfast.model.tasks import Cadence, Schedule, TaskRun, TaskStatus
 
@@ -246,6 +246,69 @@ def test_what_nested_tasks_changed_is_found(catalog: Catalog) -> None:
         ):
             found = transaction.list_nested_changes(head.namespace_id, name)
             assert [change.key for change in found] == expected
+
+
+def test_what_others_changed_while_a_task_ran_is_found(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        mine = replace(
+            task(head.namespace_id, 1, at=NOW),
+            within=("task-6",),
+            status=TaskStatus.COMPLETED,
+            ended_at=NOW + SECOND,
+        )
+        spans = {2: (-3, -1), 3: (-3, 0), 4: (1, 3), 5: (2, 3), 6: (-3, None), 7: (-3, None)}
+        for number, (began, ended) in spans.items():
+            each = task(head.namespace_id, number, at=NOW + began * SECOND)
+            transaction.add_task(each)
+            if ended is not None:
+                status, at = TaskStatus.COMPLETED, NOW + ended * SECOND
+                done = replace(each, status=status, ended_at=at)
+                transaction.end_task(done, seen=TaskStatus.RUNNING)
+        transaction.add_task(mine)
+        for number in (1, *spans):
+            key = f"{number}".encode()
+            transaction.put_task_changes(
+                head.namespace_id, [f"task-{number}"], Plane.STORE, [(key, None, b"1")]
+            )
+        found = [change.key for change in transaction.list_changes_beside(mine)]
+        assert found == [b"3", b"4", b"7"]
+        still = replace(mine, ended_at=None)
+        found = [change.key for change in transaction.list_changes_beside(still)]
+        assert found == [b"3", b"4", b"5", b"7"]
+
+
+def test_tasks_that_ran_at_a_snapshot_or_after_it_are_listed(catalog: Catalog) -> None:
+    with catalog.write() as transaction:
+        head = add_namespace(transaction)
+        taken = [
+            SnapshotInfo(
+                id=SnapshotId(f"snap-{number}"),
+                namespace_id=head.namespace_id,
+                number=number,
+                kind=Kind.SNAPSHOT,
+                root=head.root,
+                parent=None,
+                created_at=NOW + (number - 2) * SECOND,
+                size=Size(0, 0),
+            )
+            for number in (1, 2, 3)
+        ]
+        for each in taken:
+            transaction.add_snapshot(each)
+        spans = {1: (-3, -1), 2: (-3, 0), 3: (-3, None), 4: (0, 1), 5: (-4, -2)}
+        for number, (began, ended) in spans.items():
+            each = task(head.namespace_id, number, at=NOW + began * SECOND)
+            if number == 5:
+                # By another clock: its own snapshots tell.
+                each = replace(each, before=taken[1].id)
+            transaction.add_task(each)
+            if ended is not None:
+                status, at = TaskStatus.COMPLETED, NOW + ended * SECOND
+                done = replace(each, status=status, ended_at=at)
+                transaction.end_task(done, seen=TaskStatus.RUNNING)
+        found = transaction.list_tasks_since(head.namespace_id, taken[1])
+        assert [each.id for each in found] == ["task-4", "task-3", "task-2", "task-5"]
 
 
 def test_what_a_task_changed_goes_once_nothing_is_before_it(catalog: Catalog) -> None:

@@ -12,6 +12,7 @@ import holdfast
 from holdfast.engine.timeline import head, listing, snapshots
 from holdfast.errors import HoldfastError, InvalidValue
 from holdfast.model.changes import tally, to_counts
+from holdfast.operations.snapshots import ListSnapshots
 from holdfast.operations.timeline import ListTimeline
 from holdfast.testing.clocks import Watch
 
@@ -225,6 +226,24 @@ def test_a_search_that_ends_early_says_how_far_it_came_and_goes_on(
     limited = agent.timeline(limit=3, **wanted)
     assert limited == every[:3]
     assert agent.timeline(limit=3, before=limited.before, **wanted) == every[3:6]
+
+
+def test_listing_what_was_taken_on_purpose_ends_early_as_well(
+    agent: holdfast.Namespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = agent.snapshot("first")
+    for _ in range(20):
+        agent.restore(taken)
+        agent.files.write("a", b"x")
+    monkeypatch.setattr(listing, "BATCH", 8)
+    monkeypatch.setattr(listing, "PAGE_TIME", timedelta(0))
+    parts, before = list[list[holdfast.SnapshotInfo]](), None
+    while before is not None or not parts:
+        part = agent.comparing.page_of_snapshots(ListSnapshots(before=before))
+        parts.append([*part])
+        before = part.before
+    assert [each for part in parts for each in part] == agent.list_snapshots() == [taken]
+    assert parts[0] == []
 
 
 def test_snapshots_are_found_by_what_they_are_called(agent: holdfast.Namespace) -> None:

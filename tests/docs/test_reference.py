@@ -24,6 +24,7 @@ from holdfast.engine.archives.transfer import Imported
 from holdfast.engine.audit.traces import Traces
 from holdfast.engine.files.editing import Files
 from holdfast.engine.memories import Memories
+from holdfast.engine.memory.reader import MemoriesReader
 from holdfast.engine.sessions.reader import SessionsReader
 from holdfast.engine.store.plane import Store
 from holdfast.errors import HoldfastError
@@ -73,7 +74,7 @@ CLASSES: dict[str, tuple[type, set[str]]] = {
     "Coverage": (holdfast.Coverage, set()),
     "Omission": (holdfast.Omission, set()),
     "Attachment": (holdfast.Attachment, set()),
-    "Moment": (holdfast.Moment, {"snapshot", "files", "store", "sessions"}),
+    "Moment": (holdfast.Moment, {"snapshot", "files", "store", "sessions", "memory"}),
     "Files": (Files, set()),
     "Store": (Store, set()),
     "SnapshotInfo": (holdfast.SnapshotInfo, set()),
@@ -89,6 +90,7 @@ CLASSES: dict[str, tuple[type, set[str]]] = {
     "Fault": (Fault, set()),
     "Collected": (Collected, set()),
     "Memories": (Memories, set()),
+    "MemoriesReader": (MemoriesReader, set()),
     "Memory": (holdfast.Memory, set()),
     "MemoryMatch": (holdfast.MemoryMatch, set()),
     "Embedder": (holdfast.Embedder, set()),

@@ -972,6 +972,44 @@ def test_what_a_killed_one_left_is_cleared_only_where_it_is_still_that(
     assert {path for path in packs.rglob("*") if path.is_file()} == set(left)
 
 
+def test_what_a_killed_one_left_is_cleared_also_if_the_next_names_another_place(
+    tmp_path: Path, postgres: PostgresServer, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With what was to be erased in it, and no mark that would lead there any more."""
+    new, packs = in_database(tmp_path, postgres, target), tmp_path / "packs"
+
+    def kill() -> None:
+        with monkeypatch.context() as patch:
+            kill_before_proving(patch)
+            with pytest.raises(Killed):
+                holdfast.reinstate(target, new, objects=packs)
+
+    kill()
+    assert [*packs.rglob("*.pack")]
+    # Not before there is something to begin anew with.
+    with pytest.raises(PathExists):
+        holdfast.reinstate(target, new, objects=tmp_path / "live")
+    assert [*packs.rglob("*.pack")]
+    holdfast.reinstate(target, new, objects=tmp_path / "other")
+    assert not packs.exists()
+    with holdfast.open(new, objects=tmp_path / "other") as vault:
+        assert vault.verify().ok
+
+
+def test_what_a_killed_one_left_is_not_cleared_with_the_backup_in_it(
+    tmp_path: Path, postgres: PostgresServer, target: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new, packs = in_database(tmp_path, postgres, target), tmp_path / "packs"
+    with monkeypatch.context() as patch:
+        kill_before_proving(patch)
+        with pytest.raises(Killed):
+            holdfast.reinstate(target, new, objects=packs)
+    moved = packs / "backup"
+    target.rename(moved)
+    holdfast.reinstate(moved, new, objects=tmp_path / "other")
+    assert (moved / "backup.json").exists()
+
+
 def test_a_last_step_whose_answer_is_lost_takes_no_packs_from_a_vault_that_is_there(
     tmp_path: Path, postgres: PostgresServer, target: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

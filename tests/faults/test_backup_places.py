@@ -192,8 +192,15 @@ def test_the_commands_take_a_bucket_and_the_key_in_a_file(
 @pytest.mark.parametrize(
     "when", ["BucketBlobStore.put = once", "r._prove = die"], ids=["among packs", "at the end"]
 )
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["there", "elsewhere"])
 def test_what_a_killed_reinstating_left_in_a_bucket_is_cleared_by_the_next(
-    tmp_path: Path, postgres_url: str, postgres: PostgresServer, bucket: Bucket, when: str
+    tmp_path: Path,
+    postgres_url: str,
+    postgres: PostgresServer,
+    bucket: Bucket,
+    when: str,
+    *,
+    elsewhere: bool,
 ) -> None:
     new, packs = postgres.dsn(postgres.create_database()), bucket("packs")
     with holdfast.open(postgres_url, objects=tmp_path / "live", limits=LIMITS) as vault:
@@ -213,8 +220,10 @@ def test_what_a_killed_reinstating_left_in_a_bucket_is_cleared_by_the_next(
     assert open_place(packs).sizes()
     with pytest.raises(VaultUnfinished):
         holdfast.open(new, objects=packs)
-    holdfast.reinstate(tmp_path / "backup", new, objects=packs)
-    check_same(new, packs)
+    there = bucket("elsewhere") if elsewhere else packs
+    holdfast.reinstate(tmp_path / "backup", new, objects=there)
+    check_same(new, there)
+    assert (open_place(packs).sizes() == {}) == elsewhere
 
 
 @pytest.mark.postgres

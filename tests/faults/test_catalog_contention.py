@@ -413,7 +413,7 @@ def test_a_connection_that_dies_before_its_first_answer_is_replaced_unseen(
     tenant_id = TenantId(1)
     with catalog.write() as transaction:
         end_connections(url)
-        transaction.set_sequence(NamespaceId(1), 7, more=Size())
+        transaction.advance_head(NamespaceId(1), 7, more=Size(), writer="", unfolded=0)
         end_connections(url)
         assert transaction.get_tenant_quota(tenant_id) is None
     with catalog.ask() as question:
@@ -428,7 +428,7 @@ def test_what_was_said_and_never_answered_is_committed_or_an_error(
 ) -> None:
     def commit() -> None:
         with catalog.write() as transaction:
-            transaction.set_sequence(NamespaceId(1), 7, more=Size())
+            transaction.advance_head(NamespaceId(1), 7, more=Size(), writer="", unfolded=0)
             end_connections(url)
 
     with pytest.raises(Unavailable):

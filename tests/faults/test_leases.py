@@ -2,10 +2,11 @@
 
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, cast
 from urllib.parse import urlsplit
@@ -15,7 +16,10 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 import holdfast
-from holdfast.catalog.postgres import PostgresCatalog
+from holdfast.catalog.postgres import PostgresCatalog, lock_opening
+from holdfast.catalog.transaction import Transaction
+from holdfast.engine.audit import alerts
+from holdfast.engine.core import rounds
 from holdfast.engine.objects.retired import LOCK
 from holdfast.errors import Busy, Damaged, Incompatible, Unavailable
 from holdfast.testing.poolers import pooled
@@ -140,6 +144,58 @@ def test_a_backup_that_has_lost_its_lock_reports_no_damage(
         vault.backup(tmp_path / "backup")
 
 
+def test_a_round_that_has_lost_its_lock_stops_and_counts_as_none(
+    vault: holdfast.Holdfast, postgres_url: str
+) -> None:
+    context = cast("Any", vault)._context
+    done = list[str]()
+
+    def lose_it() -> None:
+        done.append("one")
+        take_over(postgres_url, rounds.LOCK)
+
+    def chores(*_: Any, **__: Any) -> list[Callable[[], object]]:
+        return [lose_it, lambda: done.append("another")]
+
+    hour = timedelta(hours=1)
+    with pytest.raises(Busy, match="taken"):
+        rounds.look_after(context, chores, every=hour, collects=hour)
+    assert done == ["one"]
+    assert rounds.find_lags(context).looked_after_at is None
+
+    def lose_it_last(*_: Any, **__: Any) -> list[Callable[[], object]]:
+        return [lose_it]
+
+    end_terms(postgres_url)
+    with pytest.raises(Busy, match="taken"):
+        rounds.look_after(context, lose_it_last, every=hour, collects=hour)
+    assert rounds.find_lags(context).looked_after_at is None
+
+
+def test_a_look_at_rates_that_has_lost_its_lock_is_left_to_whoever_has_it(
+    vault: holdfast.Holdfast, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vault.events.listen()
+    for tenant in ("one", "another"):
+        sessions = vault.tenant(tenant).namespace("agent").sessions
+        sessions.rollback(sessions.create("bot").id, 0)
+    counts = Transaction.rollback_counts
+    looked = list[object]()
+
+    def losing(self: Any, tenant_id: Any, *args: Any, **more: Any) -> Any:
+        looked.append(tenant_id)
+        if len(looked) == 1:
+            take_over(postgres_url, alerts.CHORE)
+        return counts(self, tenant_id, *args, **more)
+
+    monkeypatch.setattr(Transaction, "rollback_counts", losing)
+    vault.watch_rollbacks()
+    assert len(looked) == 1
+    end_terms(postgres_url)
+    assert vault.watch_rollbacks() == 2
+    assert vault.watch_rollbacks(every=timedelta(hours=1)) == 0
+
+
 def test_who_has_lost_a_lock_writes_nothing_under_it(postgres_url: str) -> None:
     with closing(PostgresCatalog(postgres_url)) as catalog:
         with catalog.write() as transaction:
@@ -208,6 +264,45 @@ def test_a_lock_is_renewed_by_the_clock_of_the_database_alone(
             pass
 
 
+def test_what_is_written_under_one_lock_for_long_costs_no_other_of_its_process(
+    postgres_url: str,
+) -> None:
+    with (
+        closing(PostgresCatalog(postgres_url, term_s=1.2)) as catalog,
+        closing(PostgresCatalog(postgres_url)) as other,
+        catalog.lock("first") as lease,
+        catalog.lock("second"),
+        catalog.write() as transaction,
+    ):
+        lease.fence(transaction)
+        assert transaction.find_tenant("nobody") is None
+        until = time.monotonic() + 4
+        while time.monotonic() < until:
+            with pytest.raises(Busy), other.lock("second"):
+                pass
+        # Nor does one's own process wait for it, which takes a third.
+        with catalog.lock("third"):
+            pass
+
+
+def test_who_would_take_over_what_is_being_written_under_waits_only_briefly(
+    postgres_url: str,
+) -> None:
+    with (
+        closing(PostgresCatalog(postgres_url)) as catalog,
+        closing(PostgresCatalog(postgres_url)) as other,
+        catalog.lock("first") as lease,
+    ):
+        end_terms(postgres_url)
+        with catalog.write() as transaction:
+            lease.fence(transaction)
+            assert transaction.find_tenant("nobody") is None
+            with pytest.raises(Busy, match="already running"), other.lock("first"):
+                pass
+        with other.lock("first"), pytest.raises(Busy):
+            lease.check()
+
+
 STUB = """
 CREATE SCHEMA stubs;
 CREATE FUNCTION stubs.pg_try_advisory_xact_lock(BIGINT) RETURNS BOOLEAN LANGUAGE sql
@@ -215,15 +310,83 @@ AS 'SELECT true';
 """
 
 
-def test_a_database_whose_locks_are_none_is_refused(postgres: PostgresServer) -> None:
-    url = postgres.dsn(postgres.create_database())
+def stubbed(url: str) -> str:
+    """Returns the address by which a database has no locks, but says that it does."""
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(STUB)
-    with pytest.raises(Incompatible, match="one lock to two"):
-        PostgresCatalog(f"{url}?options=-c%20search_path%3Dstubs,pg_catalog")
+    return f"{url}?options=-c%20search_path%3Dstubs,pg_catalog"
+
+
+def has_catalog(url: str) -> bool:
     with psycopg.connect(url) as connection:
-        found = connection.execute("SELECT to_regnamespace('holdfast')").fetchone()
-    assert found == (None,)
+        found = connection.execute("SELECT to_regnamespace('holdfast') IS NOT NULL").fetchone()
+    return found == (True,)
+
+
+def test_a_database_whose_locks_are_none_is_refused(postgres: PostgresServer) -> None:
+    url = postgres.dsn(postgres.create_database())
+    with pytest.raises(Incompatible, match="one lock to two"):
+        PostgresCatalog(stubbed(url))
+    assert not has_catalog(url)
+
+
+def test_a_database_whose_locks_are_none_is_refused_though_a_vault_is_in_it(
+    postgres: PostgresServer,
+) -> None:
+    """Brought back by the database's own means, into what is no PostgreSQL."""
+    url = postgres.dsn(postgres.create_database())
+    PostgresCatalog(url).close()
+    with pytest.raises(Incompatible, match="one lock to two"):
+        PostgresCatalog(stubbed(url))
+
+
+def test_no_backup_is_brought_back_into_a_database_whose_locks_are_none(
+    vault: holdfast.Holdfast, postgres: PostgresServer, tmp_path: Path
+) -> None:
+    vault.backup(tmp_path / "backup")
+    url = postgres.dsn(postgres.create_database())
+    with pytest.raises(Incompatible, match="one lock to two"):
+        holdfast.reinstate(tmp_path / "backup", stubbed(url), objects=tmp_path / "new")
+    assert not has_catalog(url)
+    assert not (tmp_path / "new").exists()
+
+
+def test_whether_a_database_has_locks_is_asked_once_in_a_process(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = postgres.dsn(postgres.create_database())
+    PostgresCatalog(url).close()
+    made, connect = list[object](), psycopg.connect
+
+    def counting(*args: Any, **more: Any) -> Any:
+        made.append(connect(*args, **more))
+        return made[-1]
+
+    monkeypatch.setattr(psycopg, "connect", counting)
+    PostgresCatalog(url).close()
+    assert len(made) == 1
+
+
+def test_those_who_open_a_vault_leave_a_connection_for_whoever_is_first(
+    postgres: PostgresServer,
+) -> None:
+    """A pooler may have few, and give each transaction one until it ends."""
+    url = postgres.dsn(postgres.create_database())
+    with psycopg.connect(url) as first, psycopg.connect(url) as second:
+        lock_opening(first)
+        waiting = threading.Thread(target=lock_opening, args=(second,))
+        waiting.start()
+        query = "SELECT xact_start FROM pg_stat_activity WHERE pid = %s"
+        seen = set[object]()
+        deadline = time.monotonic() + 20
+        with psycopg.connect(url, autocommit=True) as looking:
+            while len(seen - {(None,)}) < 2:
+                seen.add(looking.execute(query, (second.info.backend_pid,)).fetchone())
+                assert time.monotonic() < deadline
+        first.commit()
+        waiting.join()
+        found = second.execute("SHOW lock_timeout").fetchone()
+    assert found == ("0",)
 
 
 # A database that is away

@@ -25,6 +25,7 @@ import pytest
 from holdfast.blobs.disk import DiskBlobStore
 from holdfast.catalog.port import Catalog
 from holdfast.catalog.postgres import PostgresCatalog
+from holdfast.catalog.retired import RetiredPack
 from holdfast.catalog.sqlite import SqliteCatalog
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import Limits
@@ -33,6 +34,7 @@ from holdfast.engine.objects import retired as retiring
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import Busy
 from holdfast.testing.clocks import Watch
+from holdfast.testing.counting import asked
 from holdfast.testing.faults import (
     FusedBlobStore,
     FusedCatalog,
@@ -580,3 +582,49 @@ def test_each_database_keeps_bytes_as_long_as_its_backups_are_old(place: Place) 
     days = {SqliteCatalog: 1, PostgresCatalog: 7}
     with closing(place.open("live")) as catalog:
         assert catalog.keep_deleted == timedelta(days=days[type(catalog)])
+
+
+# Of many
+
+
+def test_a_collection_reads_no_row_of_what_others_have_retired(place: Place, packs: Path) -> None:
+    clock = Watch(NOW)
+    with opened(place, "live", packs, clock=clock) as context:
+        vault, other = Holdfast(context), Holdfast(context).tenant("other")
+        build(vault)
+        other.namespace("bob").files.write("theirs.bin", noise(4000, 5))
+        with context.catalog.write() as transaction:
+            theirs = next(t for t in transaction.iter_tenants() if t.name == "other")
+            transaction.retire(
+                RetiredPack(context.ids.pack("none"), theirs.id, 10, NOW) for _ in range(300)
+            )
+        with asked() as names:
+            vault.collect()
+        assert not {"iter_retired", "pack_names"} & {*names}
+        assert (vault.retired_bytes(), other.retired_bytes()) == (0, 3000)
+        clock.wait(KEEP)
+        # Whoever comes first gives all back that is due, and says of its own how much that was.
+        with asked() as names:
+            assert vault.collect().bytes_freed <= 0
+        assert not {"iter_retired", "pack_names"} & {*names}
+        assert other.retired_bytes() == 0
+
+
+def test_what_no_row_names_is_looked_for_by_one_for_all_tenants(place: Place, packs: Path) -> None:
+    clock = Watch(NOW)
+    with opened(place, "live", packs, clock=clock) as context:
+        vault, other = Holdfast(context), Holdfast(context).tenant("other")
+        other.namespace("bob").files.write("theirs.bin", noise(4000, 5))
+        names = [vault._context.new_pack_name() for _ in range(5)]
+        for name in names:
+            context.blobs.put(name, b"whatever")
+        vault.collect()
+        other.collect()
+        with context.catalog.read() as transaction:
+            assert transaction.iter_retired() == []
+        vault.look_after()
+        with context.catalog.read() as transaction:
+            assert {pack.name for pack in transaction.iter_retired()} == {*names}
+        clock.wait(KEEP)
+        vault.look_after()
+        assert not pack_files(packs) & {*names}

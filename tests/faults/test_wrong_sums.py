@@ -26,6 +26,8 @@ def fill(kept: Kept) -> None:
         ("event_ends", "purged"),
         ("erasures", "tenant_id"),
         ("pack_sums", "bytes"),
+        ("pack_sums", "inline_packs"),
+        ("pack_sums", "inline_bytes"),
     ],
 )
 def test_what_follows_from_other_rows_is_looked_at_and_put_right(

@@ -1,12 +1,14 @@
 """Tasks beside each other, against a plain history: each is taken back without the others' work.
 
+And one of a directory, which does not say what it changes, beside tasks that do.
+
 Up to eight tasks and somebody outside change keys of all planes, one step at a time in any order.
 Tasks end well, fail or are taken back later, snapshots fold and the collector collects meanwhile.
 The model knows who changed what, in which order; what is there is always what it says.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import count, pairwise
@@ -39,6 +41,9 @@ class Failure(Exception):
 
 Moment = tuple[dict[Key, Any], dict[Key, int]]
 
+Then = tuple[Any, Moment, dict[Key, int]]
+"""A snapshot, what it holds, and how often each key had been changed by then."""
+
 
 @dataclass
 class Model:
@@ -65,6 +70,21 @@ class Model:
 
     def moment(self) -> Moment:
         return dict(self.now), dict(self.versions)
+
+    def go_back(self, task: str, key: Key, value: Any) -> None:
+        """Changes what a task at work takes back of itself: it goes on from what it found."""
+        steps = zip(self.history[key], self.made[key], strict=True)
+        found = next(before for (who, *_), (before, _) in steps if who == task)
+        self.change(task, key, value, found)
+
+    def bring_back(self, who: str, key: Key, value: Any) -> None:
+        """Changes what becomes what some task found last."""
+        steps = [*zip(self.history[key], self.made[key], strict=True)]
+        found = next(before for (_, old, _), (before, _) in reversed(steps) if old == value)
+        self.change(who, key, value, found)
+
+    def counts(self) -> dict[Key, int]:
+        return {key: len(changes) for key, changes in self.history.items()}
 
     def go_to(self, who: str, moment: Moment) -> None:
         then, versions = moment
@@ -113,7 +133,8 @@ class World:
         memories = {("memories", each): word for each, word in self.remembered.items()}
         self.keys = [*KEYS, *(("sessions", each) for each in self.ids), *memories]
         self.model = Model({("sessions", each): (0, ()) for each in self.ids} | memories)
-        self.then = [(self.outside.snapshot(), self.model.moment())]
+        self.then = list[Then]()
+        self.remember_then()
         self.agents = {f"{n}": vault.namespace(name) for n in range(tasks)}
         self.open = {
             name: agent.task(name, rollback_on_failure=True) for name, agent in self.agents.items()
@@ -210,18 +231,49 @@ class World:
                 assert done.verified is not dry_run
         if back and (keep_mine or not left):
             for key, value in back.items():
-                self.model.change(f"undo of {who}", key, value)
+                if who in self.open:
+                    self.model.go_back(who, key, value)
+                else:
+                    self.model.change(f"undo of {who}", key, value)
+
+    def remember_then(self) -> None:
+        snapshot = self.outside.snapshot()
+        self.then.append((snapshot, self.model.moment(), self.model.counts()))
 
     def restore(self, chance: random.Random) -> None:
-        snapshot, then = chance.choice(self.then)
+        snapshot, then, _ = chance.choice(self.then)
         self.outside.restore(snapshot)
         self.model.go_to(OUTSIDE, then)
+
+    def restore_beside(self, chance: random.Random) -> None:
+        """What tasks did goes back where that is known; what stays has not moved at all."""
+        snapshot, (then, _), counts = chance.choice(self.then)
+        before = dict(self.model.now)
+        try:
+            done = self.outside.restore(snapshot, keep="mine")
+            left = {*done.left}
+        except NothingToUndo:
+            left = None
+        found = self.find()
+        for key in {*before, *found}:
+            changes = self.model.history.get(key, [])
+            since = changes[counts.get(key, 0) :]
+            was, now = before.get(key), found.get(key)
+            name = next(iter(self.named({key})))
+            if was != now:
+                by_tasks = [new for who, _, new in changes if who in self.agents]
+                assert was in by_tasks, "what others made last stays"
+                assert name not in (left or ()), "what stays has not moved"
+                self.model.bring_back(OUTSIDE, key, now)
+            if all(who in self.agents for who, *_ in since):
+                is_told = left is None or name in left
+                assert now == then.get(key) or is_told, "tasks alone have changed it"
 
     @staticmethod
     def named(keys: set[Key]) -> set[str]:
         return {f"{plane}:{'n/' if plane == 'store' else ''}{name}" for plane, name in keys}
 
-    def check(self) -> None:
+    def find(self) -> dict[Key, Any]:
         agent, found = self.outside, dict[Key, Any]()
         for name in agent.store.keys("n"):
             found["store", name] = agent.store.get("n", name)
@@ -236,7 +288,11 @@ class World:
             found["memories", memory.id] = self.remembered[memory.id] = memory.content
             word = memory.content.split()[0]
             assert [each.id for each in agent.memory.search(word, threshold=0.0)] == [memory.id]
-        assert found == {key: value for key, value in self.model.now.items() if value is not None}
+        return found
+
+    def check(self) -> None:
+        there = {key: value for key, value in self.model.now.items() if value is not None}
+        assert self.find() == there
 
 
 def play(world: World, chance: random.Random) -> None:
@@ -250,11 +306,13 @@ def play(world: World, chance: random.Random) -> None:
             case 2 | 3:
                 world.undo(chance.choice([*world.agents]), keep_mine=chance.random() < 0.3)
             case 4:
-                world.then.append((world.outside.snapshot(), world.model.moment()))
+                world.remember_then()
             case 5:
                 world.restore(chance)
             case 6:
                 world.vault.collect()
+            case 7:
+                world.restore_beside(chance)
             case _:
                 world.write(who, chance.choice(world.keys), chance)
         world.check()
@@ -280,3 +338,92 @@ def test_each_task_is_taken_back_alone_on_postgres(
 ) -> None:
     with holdfast.open(postgres_url, objects=tmp_path / "packs") as vault:
         play(World(vault, f"agent-{next(_names)}", tasks), random.Random(seed))
+
+
+# Of a directory
+
+
+class Beside:
+    """A directory in which a task fails, and others who say with each change whose it is."""
+
+    def __init__(self, vault: Any, tree: Path, chance: random.Random) -> None:
+        tree.mkdir()
+        self.tree, self.chance, self.numbers = tree, chance, count(1)
+        self.project = vault.workspace(tree, namespace="agent")
+        self.plain, self.others = vault.namespace("agent"), vault.namespace("agent")
+        for name in ("t0", "t1", "t2"):
+            (tree / name).write_text("before")
+        for name in ("k0", "k1", "k2", "k3"):
+            self.plain.store.set("n", name, 0)
+        self.by: dict[Key, set[str]] = {}
+
+    def act(self) -> None:
+        value, plane = next(self.numbers), self.chance.choice(("store", "store", "files"))
+        is_noted = self.chance.random() < 0.5
+        if plane == "store":
+            name = self.chance.choice(("k0", "k1", "k2", "k3"))
+            self.act_as(is_noted, lambda agent: agent.store.set("n", name, value))
+        else:
+            # In the directory itself nobody says whose it is.
+            name = self.chance.choice(("n0", "d/n1") if is_noted else ("t0", "t1", "e/t3"))
+            path = self.tree / name
+            if is_noted:
+                self.act_as(True, lambda agent: agent.files.write(name, f"{value}"))
+            elif path.exists() and self.chance.random() < 0.3:
+                path.unlink()
+            else:
+                path.parent.mkdir(exist_ok=True)
+                path.write_text(f"{value}")
+        self.by.setdefault((plane, name), set()).add("others" if is_noted else "task")
+
+    def act_as(self, is_noted: bool, act: Callable[[Any], object]) -> None:
+        if not is_noted:
+            act(self.plain)
+            return
+        with self.others.task("other"):
+            act(self.others)
+
+    def find(self) -> dict[Key, Any]:
+        files = (path for path in self.tree.rglob("*") if path.is_file())
+        found: dict[Key, Any] = {
+            ("files", str(path.relative_to(self.tree))): path.read_text() for path in files
+        }
+        return found | {
+            ("store", k): self.plain.store.get("n", k) for k in self.plain.store.keys("n")
+        }
+
+    def play(self) -> None:
+        before, task = self.find(), self.project.task("fails", rollback_on_failure=True)
+        run = task.__enter__()
+        for _ in range(self.chance.randrange(1, 12)):
+            self.act()
+            if self.chance.random() < 0.2:
+                self.project.snapshot()
+        self.project.agree()
+        after = self.find()
+        both = {key for key, by in self.by.items() if len(by) == 2}
+        own = {key for key, by in self.by.items() if by == {"task"}}
+        wanted = after | {key: before.get(key) for key in own}
+        error = Failure()
+        if both:
+            with pytest.raises(OthersChanged) as caught:
+                task.__exit__(Failure, error, None)
+            assert {*caught.value.names} == World.named(both)
+            assert self.find() == after
+            with suppress(NothingToUndo):
+                done = self.project.undo(task=run.id, keep_mine=True)
+                assert ({*done.left}, done.by_snapshots) == (World.named(both), True)
+        else:
+            task.__exit__(Failure, error, None)
+            assert run.rolled_back.by_snapshots
+            assert run.rolled_back.verified
+        assert self.find() == {key: value for key, value in wanted.items() if value is not None}
+
+
+@given(seed=st.integers(0, 2**32))
+@settings(max_examples=25)
+def test_a_task_of_a_directory_takes_nothing_of_others_back(home: Path, seed: int) -> None:
+    folder = home / f"beside-{next(_names)}"
+    folder.mkdir()
+    with holdfast.open(folder / "vault") as vault:
+        Beside(vault, folder / "tree", random.Random(seed)).play()

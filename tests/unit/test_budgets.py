@@ -176,7 +176,7 @@ def test_a_word_has_one_meaning_and_the_house_has_forty_of_them_at_the_most() ->
 
 WORDS = "told|found|shown|held|known"
 VERBS = re.compile(rf"(^|_)({WORDS})($|_)|({WORDS.title()})([A-Z]|$)")
-ALLOWED = re.compile(r"NotFound$|^DriftFound$|^told$")
+ALLOWED = re.compile(r"NotFound$|: DriftFound$|erasures.*: told$")
 """Errors say what is the matter; a column of a table keeps its name."""
 
 
@@ -202,6 +202,6 @@ def test_a_public_name_says_what_a_thing_is() -> None:
         f"{module}: {name}"
         for module, tree in syntax_trees()
         for name in public_names(tree.body)
-        if VERBS.search(name) and not ALLOWED.search(name)
+        if VERBS.search(name) and not ALLOWED.search(f"{module}: {name}")
     ]
     assert verbs == []

@@ -586,8 +586,9 @@ def test_outside_of_any_attached_directory_it_says_so(shell: Shell) -> None:
 
 def test_without_a_vault_none_is_made(shell: Shell, tmp_path: Path) -> None:
     shell.environ["HOLDFAST_DATA"] = str(tmp_path / "none")
-    for command in ("status", "gc", "verify", "workspaces"):
-        assert shell(command).code == 3
+    typed = ("status", "gc", "verify", "workspaces", "keys", "keys revoke key-x", "keys first")
+    for command in typed:
+        assert shell(*command.split()).code == 3, command
     assert not (tmp_path / "none").exists()
 
 

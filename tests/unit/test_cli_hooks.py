@@ -15,7 +15,7 @@ from holdfast.cli import installed
 from holdfast.cli.exits import Refused
 from holdfast.cli.hooks import problems, process, settings
 from holdfast.cli.hooks.agents import AGENTS, CLAUDE_CODE, CODEX, CURSOR, GEMINI, Agent, Moment
-from holdfast.cli.hooks.hearing import LONGEST_NAME, clean, hear
+from holdfast.cli.hooks.hearing import LONGEST_NAME, MOST_ROOTS, clean, hear
 from holdfast.operations.checks import check_text
 from holdfast.testing.shells import environment
 
@@ -39,7 +39,8 @@ def test_what_an_agent_wants_to_read_is_the_same_in_both_places() -> None:
 @pytest.mark.parametrize("agent", EVERY)
 def test_every_event_that_is_installed_means_something(agent: Agent) -> None:
     assert all(agent.moments[event] is not Moment.NOTHING for event in agent.installed)
-    assert {Moment.PROMPT, Moment.BEFORE, Moment.END} <= {agent.moments[e] for e in agent.installed}
+    heard = {agent.moments[event] for event in agent.installed}
+    assert {Moment.PROMPT, Moment.BEFORE, Moment.AFTER, Moment.END} <= heard
 
 
 def test_a_prompt_is_heard_with_its_conversation() -> None:
@@ -57,6 +58,16 @@ def test_a_prompt_is_heard_with_its_conversation() -> None:
     )
     assert (heard.moment, heard.session, heard.prompt_id) == (Moment.PROMPT, "s1", "p7")
     assert (heard.prompt, heard.directory, heard.fault) == ("fix the parser", "/project", "")
+
+
+def test_what_is_open_is_heard_where_an_agent_says_it() -> None:
+    heard = hear(CURSOR, said(conversation_id="c", workspace_roots=["/a", "/b"]))
+    assert (heard.directory, heard.roots) == ("", ("/a", "/b"))
+    many = hear(CURSOR, said(conversation_id="c", workspace_roots=["/a"] * 10_000))
+    assert len(many.roots) == MOST_ROOTS
+    for odd in ("/a", {"x": "/a"}, ["/a", 7], [["/a"]], None):
+        assert hear(CURSOR, said(conversation_id="c", workspace_roots=odd)).roots == ()
+    assert hear(CLAUDE_CODE, said(session_id="s", workspace_roots=["/a"])).roots == ()
 
 
 def test_tools_that_only_read_are_nothing_to_keep() -> None:

@@ -97,6 +97,27 @@ def test_the_chart_makes_servers_that_can_write_next_to_nothing(
     assert server["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] == 45
 
 
+def test_servers_of_the_chart_send_spans_where_they_are_told_to() -> None:
+    where = "OTEL_EXPORTER_OTLP_ENDPOINT"
+    for given in ([], ["--set", f"spans.{where}=http://collector:4318"]):
+        pods = [each for each in rendered(*given) if each["kind"] in PODS]
+        made = {each["kind"]: each["spec"]["template"]["spec"]["containers"][0] for each in pods}
+        assert "command" not in made["Job"]
+        assert made["Deployment"].get("command") == (
+            ["opentelemetry-instrument", "holdfast"] if given else None
+        )
+        assert [e["value"] for e in made["Deployment"]["env"] if e["name"] == where] == (
+            ["http://collector:4318"] if given else []
+        )
+    text = (DEPLOY / "Dockerfile").read_text()
+    # The one that is in the image: what sets spans up would look for another.
+    assert "OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf" in text
+    assert re.search(r"'\.\[[\w,]*\botel\b[\w,]*\]'", text)
+    assert "opentelemetry-exporter-otlp-proto-http" in " ".join(
+        PROJECT["optional-dependencies"]["otel"]
+    )
+
+
 def test_the_chart_is_of_this_version() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["appVersion"] == chart["version"] == PROJECT["version"]

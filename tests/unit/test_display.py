@@ -92,6 +92,7 @@ def test_what_is_listed_is_a_line_each_whatever_it_holds(
     agent.traces.add("a" * 128, details={"a": long})
     agent.export(tmp_path / "a.tar")
     copy = vault.namespace("y" * 128)
+    vault.keys.create("k" * 128, namespace="n" * 128)
     event = Event(
         id="e", event_id="evt-1", type="snapshot.created", api_version="1", workspace_id="ws-1",
         namespace="x" * 128, created_at=datetime(2026, 1, 2, tzinfo=UTC), data={"a": long},
@@ -106,6 +107,10 @@ def test_what_is_listed_is_a_line_each_whatever_it_holds(
         "Imported": copy.import_(tmp_path / "a.tar"),
         "Event": event,
         "Certificate": vault.erasures.user("u" * 128),
+        "FileInfo": agent.files.write("d/" + "\x1b" * 200, b"1"),
+        "Standing": agent.status(),
+        "Totals": agent.totals(),
+        "Key": vault.keys.list()[0],
     }
     for name, value in shown.items():
         assert repr(value).startswith(f"<{name} ")
@@ -114,18 +119,30 @@ def test_what_is_listed_is_a_line_each_whatever_it_holds(
         assert repr(value).isprintable()
 
 
+def test_a_line_says_what_one_looks_for_first(vault: Holdfast, agent: Namespace) -> None:
+    noted = agent.files.write("notes.md", b"12", modified_at=datetime(2026, 1, 2, tzinfo=UTC))
+    assert repr(noted) == "<FileInfo 'notes.md' file 0644 2 bytes 2026-01-02 00:00:00Z>"
+    assert repr(vault.namespace("b").status()) == "<Standing 'b' nothing yet (0 entries, 0 bytes)>"
+    taken = agent.snapshot()
+    assert repr(agent.status()) == f"<Standing 'alice' {taken.id} (1 entry, 2 bytes)>"
+    assert repr(agent.totals()).startswith("<Totals 0 sessions, 0 turns, 0 memories, 0 entities, ")
+    key = vault.keys.create("bot", namespace="alice")
+    assert repr(vault.keys.list()[0]) == f"<Key {key.id} 'bot' runtime for 'alice'>"
+
+
 def test_snapshots_can_be_put_into_sets() -> None:
     assert len({a_snapshot(1), a_snapshot(1), a_snapshot(2)}) == 2
 
 
 def test_a_timeline_is_a_list_and_a_table(agent: Namespace) -> None:
     agent.files.write("x", b"1")
-    agent.snapshot(MARKUP)
+    agent.snapshot(MARKUP, metadata={"run": "7", "by": MARKUP})
     timeline = agent.timeline()
     assert isinstance(timeline, list)
     assert timeline == [agent.get_snapshot("latest")]
     html = timeline._repr_html_()
     assert timeline[0].id in html
+    assert "<td>run=7 by=&lt;" in html
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     assert timeline[0]._repr_html_() == html
@@ -192,3 +209,6 @@ def test_help_shows_what_a_client_takes_and_returns(kind: type[Client | AsyncCli
     assert "Captures everything as it is now" in text
     assert inspect.signature(kind.snapshot).return_annotation is SnapshotInfo
     assert inspect.signature(kind.timeline).return_annotation is Timeline
+    for method in (kind.snapshot, kind.timeline, kind.exec):
+        assert inspect.iscoroutinefunction(method) is (kind is AsyncClient)
+    assert ("async snapshot(" in text) is (kind is AsyncClient)

@@ -23,6 +23,13 @@ def test_the_page_names_every_room_and_where_to_begin() -> None:
             assert (ENGINE / room / name).is_file() or (ENGINE / name).is_file(), f"{room}: {name}"
 
 
+def test_the_page_names_every_folder() -> None:
+    page = (ROOT / "docs" / "house.md").read_text()
+    folders = {path.parent.name for path in (ROOT / "src" / "holdfast").glob("*/__init__.py")}
+    assert len(folders) > 20
+    assert {name for name in folders if f"`{name}`" not in page} == set()
+
+
 def test_the_page_has_the_order_that_the_linter_holds() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         contracts = tomllib.load(file)["tool"]["importlinter"]["contracts"]

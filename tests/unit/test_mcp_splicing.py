@@ -129,7 +129,16 @@ def test_a_settings_file_is_made_with_its_folder(tmp_path: Path) -> None:
         assert Path(path).stat().st_ino == before.st_ino  # It was not even written again.
         assert uninstall(agent, str(tmp_path)) == (path, True)
         assert uninstall(agent, str(tmp_path)) == (path, False)
-        assert json.loads(Path(path).read_text()) == {agent.section: {}}
+        assert not Path(path).exists(), "what install made goes again"
+        assert os.listdir(tmp_path) == []
+        Path(path).parent.mkdir(exist_ok=True)
+        Path(path).write_text(f'{{"{agent.section}": {{}}, "mine": 1}}')
+        install(agent, str(tmp_path), COMMAND)
+        uninstall(agent, str(tmp_path))
+        assert json.loads(Path(path).read_text()) == {agent.section: {}, "mine": 1}
+        Path(path).unlink()
+        if Path(path).parent != tmp_path:
+            Path(path).parent.rmdir()
 
 
 def test_a_key_is_never_written_only_how_to_pass_it_on(tmp_path: Path) -> None:

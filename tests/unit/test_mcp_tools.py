@@ -23,7 +23,7 @@ from holdfast.mcp.arguments import MOST_BYTES, Read
 from holdfast.mcp.binding import of_directory, of_namespace
 from holdfast.mcp.serving import INSTRUCTIONS, TIMELINE, build
 from holdfast.mcp.subjects import Subject
-from holdfast.mcp.tools import TOOLS, read_file
+from holdfast.mcp.tools import COMPARED, LARGEST_COMPARED, TOOLS, read_file
 
 pytestmark = pytest.mark.in_memory
 
@@ -207,11 +207,12 @@ def test_an_agent_goes_back_and_forth(world: World, mode: str) -> None:
         seen = await agent.ok("diff")
         assert "-one\n+two" in (seen.content or "")
         assert (await agent.ok("diff", names_only=True)).content is None
-        taken = (await agent.ok("snapshot", label="second", reason="because")).said
+        kept = {"ticket": "42"}
+        taken = (await agent.ok("snapshot", label="second", reason="because", metadata=kept)).said
         (found,) = re.findall(r"Took (snap-\w+):", taken)
         lines = (await agent.ok("timeline")).said.splitlines()
         assert lines[0].startswith(f"@ 2 {found} ")
-        assert lines[0].endswith('snapshot "second"')
+        assert lines[0].endswith('snapshot "second" "ticket=42"')
         read = await agent.ok("read_file", path="a.txt", at="@-1")
         assert read.content == "one\n"
         assert (await agent.ok("read_file", path="a.txt")).content == "two\n"
@@ -263,6 +264,10 @@ def test_a_fork_has_what_is_in_no_snapshot_yet(world: World) -> None:
         world.write("a.txt", "now\n")
         await agent.ok("fork", name="attempt")
         await agent.ok("fork", name="from before", at="@-1")
+        world.write("b.txt", "in no snapshot")
+        before = (await agent.ok("timeline")).said
+        assert "namespace_exists" in await agent.fails("fork", name="attempt")
+        assert (await agent.ok("timeline")).said == before
 
     speak(world.subject, work)
     assert world.vault.namespace("attempt").files.read_text("a.txt") == "now\n"
@@ -467,7 +472,9 @@ def test_what_others_chose_can_neither_act_nor_forge_a_line(world: World) -> Non
         world.write(EVIL, "x\n")
         os.symlink("\x1b]0;title\x07", world.project / "link")
         label = '"\n@ 9 snap-forged'
-        await agent.ok("snapshot", label=label.replace("\n", " "), reason=EVIL)
+        await agent.ok(
+            "snapshot", label=label.replace("\n", " "), reason=EVIL, metadata={EVIL: EVIL}
+        )
         world.write(EVIL, "y \x1b[31m\r\n\u202e")
         world.write(f"dir{EVIL}/f", "z\n")
         answers = [
@@ -486,7 +493,7 @@ def test_what_others_chose_can_neither_act_nor_forge_a_line(world: World) -> Non
             assert not re.search(r"^@ 9", each.said, re.MULTILINE)
         timeline = answers[1].said.splitlines()
         assert len(timeline) == 2
-        assert timeline[0].count('"') == 2
+        assert timeline[0].count('"') == 4
 
     speak(world.subject, work)
 
@@ -562,9 +569,78 @@ def test_a_name_that_reads_like_a_pattern_chooses_nothing_else(world: World) -> 
         world.write("b.txt", "b\n")
         await agent.ok("snapshot")
         world.write("*", "changed star\n")
+        world.write("b.txt", "x" * (LARGEST_COMPARED + 1))
         seen = await agent.ok("diff")
         assert "*" in seen.said
-        assert seen.content is None
+        assert "+changed star" in (seen.content or "")
+        assert "b.txt" not in (seen.content or "")
+        assert "Text not shown of 1" in seen.said
+
+    speak(world.subject, work)
+
+
+NAMES = ("app/[id].tsx", "app/i.tsx", "a?b", "a-b", "back\\slash", "[!x]*\\", "plain")
+
+
+def test_text_is_shown_whatever_a_file_is_called(world: World) -> None:
+    async def work(agent: Agent) -> None:
+        for name in NAMES:
+            world.write(name, "old\n")
+        await agent.ok("snapshot")
+        for name in NAMES:
+            world.write(name, f"now {name}\n")
+        seen = await agent.ok("diff")
+        assert "Text not shown" not in seen.said
+        for name in NAMES:
+            assert (seen.content or "").count(f"+now {name}\n") == 1, name
+        for number in range(COMPARED):
+            world.write(f"more-{number}", "text\n")
+        seen = await agent.ok("diff")
+        assert f"Text not shown of {len(NAMES)}" in seen.said
+        assert "Text not shown" not in (await agent.ok("diff", names_only=True)).said
+
+    speak(world.subject, work)
+
+
+@pytest.mark.parametrize("in_directory", [False, True], ids=["namespace", "directory"])
+def test_a_file_is_brought_back_to_the_letter(world: World, *, in_directory: bool) -> None:
+    async def work(agent: Agent) -> None:
+        alike = ("app/[id].tsx", "app/i.tsx")
+        asked = {"snapshot": "@", "names": ["app/[id].tsx"]}
+        for text in ("old\n", "new\n"):
+            for name in alike:
+                if in_directory:
+                    world.write(name, text)
+                else:
+                    other.files.write(name, text)
+            if text == "old\n":
+                await agent.ok("snapshot")
+        seen = (await agent.ok("restore", **asked)).said
+        assert "[id].tsx" in seen
+        assert "i.tsx" not in seen.replace("[id].tsx", "")
+        done = (await agent.ok("restore", **asked, confirm=True)).said
+        assert "1 changed" in done
+        if in_directory:
+            found = [(world.project / name).read_text() for name in alike]
+        else:
+            found = [other.files.read_text(name) for name in alike]
+        assert found == ["old\n", "new\n"]
+        assert "name_not_found" in await agent.fails("restore", snapshot="@", names=["none"])
+
+    other = world.vault.namespace("other")
+    if in_directory:
+        speak(world.subject, work)
+        return
+    with of_namespace(world.vault, "other") as subject:
+        speak(subject, work)
+
+
+def test_more_names_that_read_like_patterns_than_are_taken_are_named(world: World) -> None:
+    async def work(agent: Agent) -> None:
+        for number in range(COMPARED):
+            world.write("/".join(["[" * 200] * 4) + f"/{number}", "text\n")
+        seen = await agent.ok("diff")
+        assert f"Text not shown of {COMPARED}" in seen.said
 
     speak(world.subject, work)
 

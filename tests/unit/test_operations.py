@@ -16,6 +16,7 @@ from holdfast.engine.erasing.door import Erasures
 from holdfast.engine.files.editing import Files
 from holdfast.engine.gitbackup.door import GitBackups
 from holdfast.engine.memories import Memories
+from holdfast.engine.memory.reader import MemoriesReader
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.entities import Entities
@@ -52,6 +53,7 @@ from holdfast.sdk.groups import activity, operators
 from holdfast.sdk.groups.files import Files as SdkFiles
 from holdfast.sdk.groups.sessions import Entities as SdkEntities
 from holdfast.sdk.groups.sessions import Memories as SdkMemories
+from holdfast.sdk.groups.sessions import MemoriesReader as SdkMemoriesReader
 from holdfast.sdk.groups.sessions import Sessions as SdkSessions
 from holdfast.sdk.groups.sessions import SessionsReader as SdkSessionsReader
 from holdfast.sdk.groups.store import Store as SdkStore
@@ -634,6 +636,7 @@ DOORS: list[tuple[type, Any]] = [
     (Traces, activity.Traces),
     (WorkspaceTraces, operators.WorkspaceTraces),
     (Memories, SdkMemories),
+    (MemoriesReader, SdkMemoriesReader),
     (Entities, SdkEntities),
     (Keys, operators.Keys),
     (Webhooks, operators.Webhooks),

@@ -4,6 +4,7 @@ import logging
 import os
 import random
 import stat
+import sys
 import threading
 import time
 from collections import Counter
@@ -11,6 +12,8 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 from obstore.store import MemoryStore
@@ -285,6 +288,41 @@ def test_where_no_thread_can_be_had_pages_are_read_all_the_same(
     blobs.expect(wanted[AT_ONCE:])
     blobs._beside.wait()
     assert bucket.asked == {"read": 2 * AT_ONCE}
+
+
+def test_a_page_that_had_to_go_is_fetched_again_before_it_is_asked_for(tmp_path: Path) -> None:
+    bucket = Synthetic()
+    blobs = opened(bucket, tmp_path)
+    blobs.get("pack-aa", start=0, length=10)
+    (page,) = pages(tmp_path)
+    page.unlink()  # As another process does that makes room.
+    blobs.expect([("pack-aa", 0, 10)])
+    blobs._beside.wait()
+    assert len(pages(tmp_path)) == 1
+    assert bucket.asked == {"read": 2}
+
+
+def test_to_forget_one_blob_looks_at_no_page_of_another(tmp_path: Path) -> None:
+    bucket = Synthetic()
+    blobs = opened(bucket, tmp_path)
+    for number in range(50):
+        blobs.get(f"pack-{number}", start=0, length=10)
+    lines = Counter[str]()
+
+    def count(_frame: FrameType, event: str, _argument: object) -> Any:
+        lines[event] += 1
+        return count
+
+    before = sys.gettrace()
+    sys.settrace(count)
+    try:
+        blobs.forget("pack-7")
+    finally:
+        sys.settrace(before)
+    assert lines["line"] < 50
+    blobs.get("pack-7", start=0, length=10)
+    blobs.get("pack-8", start=0, length=10)
+    assert bucket.asked == {"read": 51}
 
 
 def test_no_more_comes_ahead_than_a_small_cache_holds(tmp_path: Path) -> None:

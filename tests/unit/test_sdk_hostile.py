@@ -111,7 +111,24 @@ def test_an_answer_that_cannot_be_read_is_no_crash() -> None:
         client_of(answering(200, b"not packed", **packed)).snapshot()
 
 
+def test_a_page_without_snapshots_is_not_the_end_of_the_list() -> None:
+    asked = list[str]()
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request.url.params.get("before", ""))
+        left = 3 - len(asked)
+        page = {"snapshots": [], "has_more": left > 0, "next_before": left or None}
+        return httpx2.Response(200, json=page)
+
+    assert client_of(answer).list_snapshots(before=9) == []
+    assert asked == ["9", "2", "1"]
+
+
 def test_a_list_that_goes_in_circles_ends() -> None:
+    stuck = {"snapshots": [], "has_more": True, "next_before": 5}
+    for ask in (lambda c: c.list_snapshots(), lambda c: list(c.snapshots.iter())):
+        with pytest.raises(errors.Incompatible, match="no end"):
+            ask(client_of(answering(200, stuck)))
     answer = {"events": [], "next_cursor": "again"}
     for ask in (lambda c: c.events.list(), lambda c: list(c.events.iter())):
         with pytest.raises(errors.Incompatible, match="no end"):

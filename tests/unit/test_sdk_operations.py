@@ -11,7 +11,7 @@ import inspect
 import io
 import json
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
@@ -71,8 +71,6 @@ WITHOUT_METHOD: dict[str, str] = {
     "PUT /files/{}": VENDORS,
     "GET /v1/files": VENDORS,
     "GET /v1/files/content": VENDORS,
-    "GET /v1/snapshots/{}/files": VENDORS,
-    "GET /v1/snapshots/{}/files/content": VENDORS,
     "GET /v1/workspaces/{}/webhooks/stream": VENDORS,
     "GET /v1/dashboard/keys": VENDORS,
     "GET /v1/dashboard/stats": VENDORS,
@@ -89,6 +87,8 @@ WITHOUT_METHOD: dict[str, str] = {
     "PUT /v1/memories/{}": VENDORS,
     "GET /v1/memories/search": VENDORS,
     "GET /v1/snapshots/{}": SAME,
+    "GET /v1/snapshots/{}/files": SAME,
+    "GET /v1/snapshots/{}/files/content": SAME,
     "GET /v1/store/value": SAME,
 }
 ALIASES = re.compile(r"/v1/memory(?=/|$)")
@@ -158,6 +158,15 @@ def operations(document: Json) -> dict[Operation, Json]:
         for method, operation in item.items()
         if not ALIASES.match(path)
     }
+
+
+def test_no_two_operations_have_one_name(document: Json) -> None:
+    names = Counter(
+        operation["operationId"]
+        for item in document["paths"].values()
+        for operation in item.values()
+    )
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def test_an_answer_that_may_be_of_two_kinds_may_be_of_both(document: Json) -> None:

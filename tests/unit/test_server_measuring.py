@@ -1,5 +1,6 @@
 """What is measured beside requests: what is counted is shown, also while a database is away."""
 
+import math
 import os
 import threading
 from collections.abc import Callable
@@ -41,6 +42,8 @@ class Vault:
             inline_bytes=70 + self.asked,
             looked_after_at=NOW,
             collected_at=None,
+            replicas=2,
+            replica_lag_bytes=None if self.asked == 1 else 900,
         )
 
 
@@ -64,9 +67,13 @@ def test_what_is_counted_is_shown_once_and_the_catalog_is_asked_now_and_then() -
     assert vault.asked == 1
     assert value("holdfast_deliveries_due_timestamp_seconds") == NOW.timestamp()
     assert value("holdfast_collected_timestamp_seconds") == 0
+    # Nobody may look at it: that is not as if nobody was behind.
+    assert value("holdfast_replicas") == 2
+    assert math.isnan(value("holdfast_replica_lag_bytes"))
     now[0] += ASKS_S
     measuring.measure()
     assert (vault.asked, value("holdfast_inline_bytes")) == (2, 72)
+    assert value("holdfast_replica_lag_bytes") == 900
     # While the database is away, what is counted here is shown all the same.
     vault.is_away, now[0] = True, now[0] + ASKS_S
     TALLIES.add("bucket_get")

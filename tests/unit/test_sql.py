@@ -38,10 +38,11 @@ FILES = sorted(
 
 READS_A_WHOLE_TABLE = {
     *("counted_tenants", "iter_retired", "iter_tenants", "pack_names"),
+    "active_tenants",  # Once in a quarter of a minute, by one of all servers.
     "tenants_to_number",  # Of webhooks, of which there are few.
     "chains_to_forget",  # Of chains that it has just gone from one to the next of.
     "count_lags",  # What waits, for who asks a doctor.
-    *("measure_deliveries", "measure_inline"),  # Of what is due, and not moved out yet.
+    *("measure_deliveries", "measure_inline"),  # Of what is due, and some sums of each tenant.
     "purge_sign_ins",  # Of people, of whom there are few.
     *("count_logins", "purge_logins"),  # Of programs that wait for a person: a thousand at most.
     *("purge_rates", "purge_writers"),  # Of keys with a limit, and of processes: once an hour.

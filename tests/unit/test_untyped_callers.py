@@ -44,7 +44,10 @@ WRONG: list[tuple[object, str]] = [
     ({1: 2}, "object|Any|dict|Mapping"),
 ]
 """Values, and what a parameter says whose type one may be."""
-ODD: list[object] = [2**70, -(10**5000), float("nan"), "\ud800", "a\0b", [("\ud800", "\ud800")]]
+ODD: list[object] = [
+    *(2**70, -(10**5000), float("nan"), "\ud800", "a\0b", [("\ud800", "\ud800")]),
+    datetime(2020, 1, 1),  # noqa: DTZ001 - of no time zone, which is the point
+]
 """Of types that may be right, and yet nothing that can be kept or sent."""
 
 Method = Callable[..., Any]

@@ -13,18 +13,24 @@ have a minute. How a bucket is spoken to is `buckets`.
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import islice
 from typing import Final
 
 import obstore
 
-from holdfast.blobs.buckets import AT_ONCE, Address, Beyond, Bucket, Taken, count
+from holdfast.blobs.buckets import AT_ONCE, PAGE, Address, Beyond, Bucket, Taken, count
 from holdfast.blobs.port import MARK, check_name, is_blob_name, length_of_range, other_bytes
 from holdfast.errors import Incompatible, PackDamaged, PackMissing
 from holdfast.instruments import SPANS
 
 _SUFFIX: Final = ".pack"
 _FEW: Final = 32
-"""So many blobs are asked for one by one, at once; for more, the names of all are listed."""
+"""So many blobs are asked for one by one, without a look at any list."""
+
+_FOR_A_PAGE: Final = 128
+"""For so many that are wanted, a page of the list is read: it takes as long as to ask for them, 16
+at once. So whoever has most of a bucket asks for little but its list, and who has a small part of
+it does not read the list of all the others."""
 
 _FARTHEST: Final = 1 << 48
 """No object of any maker has so many bytes: a range behind it is not asked for."""
@@ -102,8 +108,10 @@ class BucketBlobStore:
         usable = {name for name in expected if is_blob_name(name)}
         found = dict.fromkeys(expected, 0)
         if len(usable) > _FEW:
-            found |= {name: size for name, size in self.iter_names() if name in usable}
-            # A list may lag behind: what it lacks is asked for.
+            most = PAGE * -(-len(usable) // _FOR_A_PAGE)
+            listed = islice(self.iter_names(), most)
+            found |= {name: size for name, size in listed if name in usable}
+            # It ends before all are seen, and may lag behind: what it lacks is asked for.
             usable = {name for name in usable if found[name] < expected[name]}
         if usable:
             with ThreadPoolExecutor(min(AT_ONCE, len(usable))) as pool:

@@ -38,7 +38,7 @@ Store = AzureStore | GCSStore | MemoryStore | S3Store
 AT_ONCE: Final = 16
 """Requests that are made at once."""
 
-_PAGE: Final = 1000
+PAGE: Final = 1000
 """Names that one answer to a question for all of them holds."""
 
 _PUT_TRIES: Final = 5
@@ -186,7 +186,7 @@ class Bucket:
 
     def iter_keys(self) -> Iterator[tuple[str, int]]:
         """Yields the name of every object with its size, a thousand to a request."""
-        pages = _pages(self.store, _PAGE)
+        pages = _pages(self.store, PAGE)
         while True:
             count("list")
             with SPANS.around("bucket.list", self.translated(None)):

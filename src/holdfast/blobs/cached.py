@@ -308,17 +308,19 @@ class _Folder:
         self._lock = threading.Lock()
         self._written = 0
         self._next_round = 0.0
-        self._proven: dict[tuple[str, int], _Proof] = {}
+        # By blob: of one that is deleted, all proofs go at once.
+        self._proven: dict[str, dict[int, _Proof]] = {}
+        self._proofs = 0
         self.is_usable = self._max >= PAGE_BYTES and self._make()
 
     def size_of(self, name: str, number: int) -> int | None:
         """Returns how many bytes a blob has, if this page of it was proven here."""
-        proof = self._proven.get((name, number))
+        proof = self._proof_of(name, number)
         return None if proof is None else proof.size
 
     def has(self, name: str, number: int) -> bool:
-        """Says whether there is a page, or was when it was proven, right or not."""
-        return (name, number) in self._proven or os.path.exists(self._path(name, number))
+        """Says whether there is a page, right or not: one that was proven may have gone since."""
+        return os.path.exists(self._path(name, number))
 
     def find(self, name: str, number: int, offset: int, length: int) -> _Part | None:
         """Returns a part of a page that is there and right."""
@@ -328,7 +330,7 @@ class _Folder:
         except OSError:
             return None
         try:
-            state, proof = os.fstat(descriptor), self._proven.get((name, number))
+            state, proof = os.fstat(descriptor), self._proof_of(name, number)
             if proof is not None and proof.inode == state.st_ino:
                 data = os.pread(descriptor, length, _HEADER_BYTES + offset)
             else:
@@ -390,19 +392,27 @@ class _Folder:
         if not self.is_usable or (name is not None and not is_blob_name(name)):
             return
         with self._lock:
-            for key in [key for key in self._proven if name in (None, key[0])]:
-                del self._proven[key]
+            if name is None:
+                self._proven, self._proofs = {}, 0
+            else:
+                self._proofs -= len(self._proven.pop(name, ()))
         shards = [f"{self._root}/{name[-2:]}"] if name is not None else self._shards()
         for shard in shards:
             for entry in _entries(shard):
                 if _is_ours(entry) and (name is None or entry.name.startswith(f"{name}.")):
                     _unlink(entry.path)
 
+    def _proof_of(self, name: str, number: int) -> _Proof | None:
+        proofs = self._proven.get(name)
+        return None if proofs is None else proofs.get(number)
+
     def _remember(self, name: str, number: int, proof: _Proof) -> None:
         with self._lock:
-            if len(self._proven) >= _KNOWN:
-                self._proven.clear()
-            self._proven[name, number] = proof
+            if self._proofs >= _KNOWN:
+                self._proven, self._proofs = {}, 0
+            proofs = self._proven.setdefault(name, {})
+            self._proofs += number not in proofs
+            proofs[number] = proof
 
     def _make_room(self) -> int:
         """Lets go of what was used longest ago, and of what nobody uses; returns how many."""

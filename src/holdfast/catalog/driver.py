@@ -69,7 +69,7 @@ class Driver(Protocol):
         ...
 
     def say_all(self, several: Several, values: Sequence[object], /) -> None:
-        """Runs several queries as `say` does, in any order, with values in that of their columns.
+        """Runs several queries as `say` does, in order or all at once, with values by place.
 
         By name, sixty values take three times as long.
         """

@@ -12,6 +12,7 @@ from msgspec import structs
 
 from holdfast.catalog.counting import CountQueries
 from holdfast.catalog.driver import Driver
+from holdfast.catalog.pending import mark_of
 from holdfast.catalog.rows import ERASURE, EVENT, HEAD, NO_LIMIT, SNAPSHOT, TRACE, get_row
 from holdfast.ids import NamespaceId, ObjectId, TenantId
 from holdfast.model.basics import Head, Plane, Size, SnapshotInfo
@@ -162,6 +163,8 @@ class ErasureQueries(CountQueries):
     def erase_keys(self, namespace_id: NamespaceId, plane: Plane, keys: Collection[bytes]) -> None:
         """Removes what is pending of some keys, and what tasks noted of them."""
         rows = [{"namespace_id": namespace_id, "plane": plane.value, "key": key} for key in keys]
+        marked = ({**row, "mark": mark_of(plane, key)} for row, key in zip(rows, keys, strict=True))
+        self._db.run_many("unmark_pending", marked)
         self._db.run_many("discard_pending", rows)
         for row in rows:
             self._db.say("uncount_task_change", **row)

@@ -16,7 +16,7 @@ from holdfast.catalog.rows import EVENT, HEARD, TELLING, Sorted, get_row
 from holdfast.errors import Damaged
 from holdfast.ids import TenantId, instant_of_event
 from holdfast.instants import from_us, to_us
-from holdfast.model.events import REINSTATED, EventFilter, EventRow, UnnumberedRow
+from holdfast.model.events import REINSTATED, EventEnd, EventFilter, EventRow, UnnumberedRow
 
 _OLDEST_FIRST: Final = {
     "list_events": "list_events_oldest_first",
@@ -74,19 +74,19 @@ class EventQueries:
     def drop_unnumbered(self, positions: Iterable[int]) -> None:
         self._db.run_many("drop_unnumbered", [{"position": position} for position in positions])
 
-    def lock_event_end(self, tenant_id: TenantId) -> tuple[int, int]:
-        """Returns the number and the instant of the last event; nobody else gives out numbers."""
+    def lock_event_end(self, tenant_id: TenantId) -> EventEnd:
+        """Returns where a tenant's events end; nobody else gives out numbers."""
         row = self._db.one("lock_event_end", tenant_id=tenant_id)
         if row is None:
             self._db.run("begin_events", tenant_id=tenant_id)
             row = self._db.one("lock_event_end", tenant_id=tenant_id)
-        number, created_us = get_row(row, "event end")
+        end = EventEnd(*get_row(row, "event end"))
         # Asked for once the lock is held: who waited for it would see what was newest before.
         newest = get_row(self._db.one("newest_event", tenant_id=tenant_id), "newest event")[0]
-        if newest is not None and newest != number:
-            message = f"the events end with number {newest}, and not with {number}"
+        if newest is not None and newest != end.number:
+            message = f"the events end with number {newest}, and not with {end.number}"
             raise Damaged(message)
-        return number, created_us
+        return end
 
     def mend_event_end(self, tenant_id: TenantId) -> bool:
         """Sets the end of a tenant's events to the newest that is there, if it is not that."""
@@ -99,12 +99,14 @@ class EventQueries:
         row = self._db.one("has_wrong_event_end", tenant_id=tenant_id, era=REINSTATED)
         return bool(get_row(row, "count")[0])
 
-    def move_event_end(self, last: EventRow) -> None:
+    def move_event_end(self, last: EventRow, *, timeline: int | None) -> None:
+        """Says which event is the last, and on which timeline it got its number."""
         self._db.say(
             "move_event_end",
             tenant_id=last.tenant_id,
             number=last.number,
             created_us=last.created_us,
+            timeline=timeline,
         )
 
     def add_events(self, rows: Sequence[EventRow]) -> None:

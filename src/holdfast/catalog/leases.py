@@ -17,6 +17,10 @@ class LeaseQueries:
 
     _db: Driver
 
+    def wait_briefly(self, *, most_ms: int) -> None:
+        """Has what follows fail with `Busy` where it would wait for others for longer than this."""
+        self._db.say("limit_waiting", most=str(most_ms))
+
     def take_lease(self, name: str, *, holder: str, term_us: int) -> int | None:
         """Takes a lock that nobody has, for so long; returns its token, None if somebody has it."""
         token = int.from_bytes(os.urandom(7))
@@ -26,6 +30,10 @@ class LeaseQueries:
     def renew_lease(self, name: str, token: int, *, term_us: int) -> bool:
         """Has a lock for so long from now on; False if somebody else has it."""
         return self._db.run("renew_lease", name=name, token=token, term_us=term_us) == 1
+
+    def renew_free_lease(self, name: str, token: int, *, term_us: int) -> bool:
+        """As `renew_lease`, and waits for nobody; False also where something insists on it."""
+        return self._db.run("renew_free_lease", name=name, token=token, term_us=term_us) == 1
 
     def end_lease(self, name: str, token: int) -> None:
         """Lets go of a lock, if it is still this one's."""

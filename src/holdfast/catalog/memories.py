@@ -64,6 +64,10 @@ class MemoryQueries(AbsenceQueries):
         found = self._db.all("all_memories", namespace_id=namespace_id, after=after, most=most)
         return [_to_memory(row) for row in found]
 
+    def memory_ids(self, namespace_id: NamespaceId) -> list[str]:
+        """Returns the ids of all memories, deleted ones too, in any order."""
+        return [row[0] for row in self._db.all("memory_ids", namespace_id=namespace_id)]
+
     def set_memory(self, memory: MemoryRow) -> None:
         """Replaces what can change in a memory that is there."""
         self._db.say("unindex_memory", number=memory.number)

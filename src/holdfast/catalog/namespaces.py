@@ -103,6 +103,11 @@ class NamespaceQueries(AbsenceQueries):
         """Returns the tenants whose rows are what was written, and an error for each other."""
         return rows.TENANT.sort(self._db.all("iter_tenants"))
 
+    def has_other_tenants(self, tenant_id: TenantId) -> bool:
+        """Says whether a tenant is not the only one."""
+        row = self._db.one("has_other_tenants", tenant_id=tenant_id)
+        return bool(rows.get_row(row, "answer")[0])
+
     def get_tenant(self, tenant_id: TenantId) -> Tenant:
         row = self._db.one("get_tenant", tenant_id=tenant_id)
         return rows.TENANT.read(rows.get_row(row, "tenant"))

@@ -86,6 +86,10 @@ class OverviewQueries(CountQueries):
         )
         return [RollbackCount(*row) for row in found]
 
+    def find_active_tenants(self, *, since_us: int) -> set[TenantId]:
+        """Returns the tenants that have traces since then, or of whose rates something was told."""
+        return {TenantId(row[0]) for row in self._db.all("active_tenants", since=since_us)}
+
     def rollback_total(self, tenant_id: TenantId, *, since_us: int) -> RollbackCount:
         """Returns the same for all namespaces together, deleted ones too."""
         row = self._db.one("rollback_total", tenant_id=tenant_id, since=since_us)

@@ -5,6 +5,7 @@ was set back, by a backup or a failover, still names it, and works at once. What
 say follows from the packs: those that say something else are mended.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -14,7 +15,7 @@ from holdfast.catalog import rows
 from holdfast.catalog.driver import Driver
 from holdfast.errors import Damaged
 from holdfast.ids import ObjectId, PackId, PackName, TenantId
-from holdfast.instants import from_us, to_us
+from holdfast.instants import to_us
 from holdfast.model.basics import Placement
 
 
@@ -66,7 +67,7 @@ class PackQueries:
         plain_bytes: int | None = None,
         now: datetime,
     ) -> PackId:
-        self._db.say("count_pack", tenant_id=tenant_id, bytes=size_bytes)
+        self._count_pack(tenant_id, size_bytes)
         row = self._db.one(
             "begin_pack",
             tenant_id=tenant_id,
@@ -88,7 +89,7 @@ class PackQueries:
         if row is None:
             return False
         tenant_id, size_bytes = row
-        self._db.say("count_pack", tenant_id=tenant_id, bytes=-size_bytes)
+        self._count_pack(tenant_id, -size_bytes)
         return True
 
     def add_inline_pack(
@@ -110,7 +111,17 @@ class PackQueries:
             now=to_us(now),
         )
         self._db.say("add_pack_data", name=name, data=data)
-        self._db.say("count_pack", tenant_id=tenant_id, bytes=len(data))
+        self._count_pack(tenant_id, len(data), inline=1)
+
+    def _count_pack(self, tenant_id: TenantId, size_bytes: int, *, inline: int = 0) -> None:
+        """Counts a pack that is added or withdrawn, and whether it lies inside the catalog."""
+        self._db.say(
+            "count_pack",
+            tenant_id=tenant_id,
+            bytes=size_bytes,
+            inline_packs=inline,
+            inline_bytes=inline * size_bytes,
+        )
 
     def get_pack_id(self, name: PackName) -> PackId:
         return PackId(rows.get_row(self._db.one("get_pack_id", name=name), "pack")[0])
@@ -149,6 +160,10 @@ class PackQueries:
     def pack_names(self) -> set[str]:
         """Returns what may be in the blob store: all packs of all tenants, announced ones too."""
         return {row[0] for row in self._db.all_as_stored("pack_names")}
+
+    def named_packs(self, names: Iterable[str]) -> set[str]:
+        """Returns those of some names that may be in the blob store, as rows say."""
+        return {row[0] for row in self._db.all("named_packs", names=json.dumps([*names]))}
 
     def has_lost_packs(self) -> bool:
         """Says whether objects, of whomever, are looked for in packs that no row tells of."""
@@ -309,51 +324,6 @@ def _from_placements(
             "size": placement.size,
             **more,
         }
-
-
-class RetiredPack(msgspec.Struct, frozen=True):
-    """A pack in the blob store that nothing here needs any more."""
-
-    name: PackName
-    tenant_id: TenantId | None
-    """Whose it was; None where it was found under no name, and nobody can say."""
-    size_bytes: int
-    retired_at: datetime
-
-
-class RetiredQueries:
-    """Rows of packs that are retired, of all tenants."""
-
-    __slots__ = ()
-
-    _db: Driver
-
-    def retire(self, packs: Iterable[RetiredPack]) -> None:
-        """Says that these are retired; one that was before, is so anew."""
-        given = (
-            {
-                "name": pack.name,
-                "tenant_id": pack.tenant_id,
-                "size_bytes": pack.size_bytes,
-                "retired_at": to_us(pack.retired_at),
-            }
-            # In order: two that retire the same wait for each other, and never in a ring.
-            for pack in sorted(packs, key=lambda pack: pack.name)
-        )
-        self._db.run_many("retire_pack", given)
-
-    def iter_retired(self) -> list[RetiredPack]:
-        """Returns all of them, the oldest first."""
-        return [
-            RetiredPack(
-                PackName(name), None if tenant is None else TenantId(tenant), size, from_us(at)
-            )
-            for name, tenant, size, at in self._db.all("iter_retired")
-        ]
-
-    def forget_retired(self, names: Iterable[str]) -> None:
-        """Removes their rows: their bytes are gone, or a row of a pack names them again."""
-        self._db.run_many("forget_retired", ({"name": name} for name in sorted(names)))
 
 
 class PackFacts(msgspec.Struct, frozen=True):

@@ -5,10 +5,10 @@ all of it, which is checked wherever a row is read: one that is not what was wri
 is neither shown nor folded into a snapshot, where it would get a good name for ever.
 
 A row that is not there has no checksum. So the head, which its writers write anyway, has the sum of
-the *marks* of all keys of files and store that are pending: a number for each, of which the upper
-half counts, and the lower is a checksum of the key. What the rows lack of the sum is the mark of
-the one that is missing; so who asks for another key is not stopped by it. Sessions and memories
-have rows of their own that say what has to be there.
+the *marks* of all keys that are pending: a number for each, of which the upper half counts, and the
+lower is a checksum of the key. What the rows lack of the sum is the mark of the one that is
+missing; so who asks for another key is not stopped by it. Who writes files and values has looked
+which keys are new; of sessions and memories nobody looks, and the database does (`note_pending`).
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,9 +28,8 @@ PendingRow = tuple[bytes, bytes | None]
 
 _PLANES: Final = {plane.value: plane for plane in Plane}
 
-
-_MARKED: Final = {plane: crc32(plane.value.encode()) for plane in (Plane.FILES, Plane.STORE)}
-"""Planes whose keys have marks, and where the checksum of each begins."""
+_STARTS: Final = {plane: crc32(plane.value.encode()) for plane in Plane}
+"""Where the checksum of the keys of each plane begins."""
 
 ONE_MARK: Final = 1 << 32
 """What every mark is at least; each is below its double."""
@@ -185,6 +184,35 @@ class PendingQueries(AbsenceQueries):
             sequence=sequence,
         )
 
+    def note_pending(
+        self,
+        namespace_id: NamespaceId,
+        plane: Plane,
+        changes: Sequence[PendingRow],
+        *,
+        sequence: int,
+        more: Size,
+        writer: str,
+    ) -> None:
+        """Puts rows, and moves a head on that is locked; nobody has looked at what is pending.
+
+        The marks of those that are not are added by the database, before it puts them.
+        """
+        place = {"namespace_id": namespace_id, "plane": plane.value}
+        first, *others = ({**place, "key": key, "mark": mark_of(plane, key)} for key, _ in changes)
+        self._db.say(
+            "set_sequence",
+            sequence=sequence,
+            more_entries=more.entries,
+            more_bytes=more.bytes,
+            writer=writer,
+            **first,
+        )
+        if others:
+            self._db.say_many("mark_pending", others)
+        self._sequences[namespace_id] = sequence
+        self.put_pending(namespace_id, plane, changes, sequence=sequence)
+
     def add_pending(
         self, namespace_id: NamespaceId, plane: Plane, change: PendingRow, *, sequence: int
     ) -> bool:
@@ -281,8 +309,7 @@ class PendingQueries(AbsenceQueries):
 
 def mark_of(plane: Plane, key: bytes) -> int:
     """Returns what a key adds to the sum in its head."""
-    start = _MARKED.get(plane)
-    return 0 if start is None else ONE_MARK + crc32(key, start)
+    return ONE_MARK + crc32(key, _STARTS[plane])
 
 
 def marks_of(pending: Iterable[tuple[Plane, bytes, bytes | None]]) -> int:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, closing, suppress
 from datetime import timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final, LiteralString, cast
 
 import psycopg
@@ -29,7 +29,7 @@ from holdfast.catalog.postgres_reach import Connection, Reach
 from holdfast.catalog.postgres_talk import READING, WRITING
 from holdfast.catalog.postgres_transaction import Conversation
 from holdfast.catalog.postgres_unfinished import check_finished
-from holdfast.catalog.queries import load_queries
+from holdfast.catalog.queries import TIMELINE, load_queries
 from holdfast.catalog.rows import Row
 from holdfast.catalog.tables import (
     Step,
@@ -54,6 +54,14 @@ _CLOSING_S: Final = 1.0
 
 _OPEN_LOCK: Final = 743300001
 """Taken while tables are made, so that two first openers do not both make them."""
+
+_IN_TURN: Final = sql.SQL("SET LOCAL lock_timeout = '1s'; SELECT pg_advisory_xact_lock({})").format(
+    _OPEN_LOCK
+)
+"""Who waits for it lets go of its connection now and then: where a pooler has few of them, and they
+are all with those who wait, whoever has the lock would never get the other that it asks for."""
+
+_AT_OUR_TABLES: Final = "SET LOCAL search_path = holdfast; SET LOCAL lock_timeout TO DEFAULT"
 
 _IN_TIME: Final = "SET LOCAL lock_timeout = '10s'"
 """How long a change of tables waits for each of those who use them, before it is given up."""
@@ -112,7 +120,6 @@ class PostgresCatalog:
         self._wait_s, self._prepares = wait_s, prepares
         self._unfinished = unfinished
         self._slots = Slots(max_connections, wait_s=wait_s)
-        self._queries = load_queries("postgres")
         self._guard = threading.Lock()
         self._lines: Lines | None = None
         self._is_closed = False
@@ -285,11 +292,10 @@ class PostgresCatalog:
         self._prepares = self._prepares and not is_pooled
         with connection:
             lock_opening(connection)
+            _check_opening_lock(conninfo)
             check_finished(connection, self._unfinished)
             applied = _applied(connection)
             missing = missing_migrations("postgres", applied=applied)
-            if missing:
-                _check_locks(conninfo)
             if applied and missing:
                 # Whoever writes has looked at them: those that do are waited for, and who comes
                 # next sees what we are about to add.
@@ -299,6 +305,9 @@ class PostgresCatalog:
             apply(missing, partial(_run, connection), step=step)
             found = connection.execute("SHOW default_transaction_isolation").fetchone()
             self._begins = found != (_READ_COMMITTED,)
+            connection.commit()
+            connection.autocommit = True
+            self._queries = load_queries("postgres", tells_timeline=_tells_timeline(connection))
         return conninfo
 
 
@@ -315,23 +324,48 @@ def connect_first(url: str, *, wait_s: float = _WAIT_S) -> tuple[Connection, str
     return psycopg.connect(conninfo), conninfo, True
 
 
+def _tells_timeline(connection: Connection) -> bool:
+    """Says whether a database says on which timeline it is: not all that are managed do."""
+    try:
+        connection.execute(f"SELECT {TIMELINE}")
+    except psycopg.Error:
+        if connection.broken:
+            raise
+        return False
+    return True
+
+
 def lock_opening(connection: Connection) -> None:
-    """Has everybody else wait who opens the catalog, and names lead to our tables."""
-    connection.execute("SELECT pg_advisory_xact_lock(%s)", (_OPEN_LOCK,))
-    connection.execute("SET LOCAL search_path = holdfast")
+    """Has everybody else wait who opens the catalog, and names lead to our tables.
+
+    To be said first of all: what was said before would be undone by waiting.
+    """
+    while True:
+        try:
+            connection.execute(_IN_TURN)
+            break
+        except psycopg.errors.LockNotAvailable:
+            connection.rollback()
+    connection.execute(_AT_OUR_TABLES)
 
 
-def _check_locks(conninfo: str) -> None:
-    """Raises if a lock that we hold can be had by somebody else, too.
+def check_lock(other: Connection, lock: int) -> None:
+    """Raises if a lock that one connection of ours holds can be had by another, too.
 
     There are databases that speak as PostgreSQL does, and answer that a lock is held that they do
     not know. Then a collection would not wait for writers.
     """
+    query = "SELECT pg_try_advisory_xact_lock(%s)"
+    if other.execute(query, (lock,)).fetchone() != (False,):
+        unfit = Incompatible("the database gives one lock to two: it is no PostgreSQL")
+        raise unfit.with_hint("Name a PostgreSQL: what only speaks like it cannot be used.")
+
+
+@lru_cache(maxsize=64)
+def _check_opening_lock(conninfo: str) -> None:
+    """Looks once, in a process, at what a database does with a lock that somebody opening holds."""
     with psycopg.connect(conninfo) as other:
-        query = "SELECT pg_try_advisory_xact_lock(%s)"
-        if other.execute(query, (_OPEN_LOCK,)).fetchone() != (False,):
-            unfit = Incompatible("the database gives one lock to two: it is no PostgreSQL")
-            raise unfit.with_hint("Name a PostgreSQL: what only speaks like it cannot be used.")
+        check_lock(other, _OPEN_LOCK)
 
 
 def find_applied(url: str) -> list[tuple[int, str]]:

@@ -4,6 +4,9 @@ Both are rows, and belong to no connection: one that breaks takes nothing with i
 stand in between. A thread moves their ends on, a lock's every third of its term. Who could not do
 so for a whole term may find that somebody else has the lock: then nothing that insists on it is
 committed any more (`fence`), and `check` says so. All times are the database's.
+
+All of it goes over one connection: nobody waits on it for long, for the locks that are held would
+wait as well. One on which a transaction insists cannot be moved on, nor taken, before that ends.
 """
 
 import os
@@ -25,6 +28,7 @@ SILENT_S: Final = 300.0
 """How long a writer is not heard of until what it has announced is withdrawn."""
 
 _AGAIN_S: Final = 1.0
+_SOON_S: Final = 0.1
 _MICRO: Final = 1_000_000
 
 Open = Callable[[], AbstractContextManager[Transaction]]
@@ -58,6 +62,9 @@ class Leases:
 
     def __init__(self, write: Open, new_name: Callable[[], str], *, term_s: float = TERM_S) -> None:
         self._write, self._new_name, self._term_s = write, new_name, term_s
+        self._term_us = int(term_s * _MICRO)
+        # For somebody else's transaction. The other locks, which wait as well, stay ours meanwhile.
+        self._wait_ms = int(min(_AGAIN_S, term_s / 6) * 1000)
         self._begin()
         tell_of_forks(self)
 
@@ -113,11 +120,15 @@ class Leases:
         self._thread: threading.Thread | None = None
 
     def _take(self, name: str) -> Lease:
-        holder, term_us = f"{os.uname().nodename}:{os.getpid()}", int(self._term_s * _MICRO)
-        with self._write() as transaction:
-            token = transaction.take_lease(name, holder=holder, term_us=term_us)
+        holder = f"{os.uname().nodename}:{os.getpid()}"
+        message = f"{name} is already running, or was killed within {self._term_s:g} seconds"
+        try:
+            with self._write() as transaction:
+                transaction.wait_briefly(most_ms=self._wait_ms)
+                token = transaction.take_lease(name, holder=holder, term_us=self._term_us)
+        except Busy as exc:
+            raise Busy(message) from exc
         if token is None:
-            message = f"{name} is already running, or was killed within {self._term_s:g} seconds"
             raise Busy(message)
         lease = Lease(self._write, name, token)
         with self._guard:
@@ -138,23 +149,42 @@ class Leases:
         pause_s = self._term_s / 3
         while not closed.wait(pause_s):
             try:
-                self._renew()
-                pause_s = self._term_s / 3
+                pause_s = self._term_s / 3 if self._renew() else _SOON_S
+                self._note_name()
             except Exception:  # noqa: BLE001 - whoever works says what is wrong with the database
                 pause_s = min(_AGAIN_S, self._term_s / 3)
 
-    def _renew(self) -> None:
+    def _note_name(self) -> None:
         with self._naming:
             if self._name is not None and not self._closed.is_set():
                 with self._write() as transaction:
+                    transaction.wait_briefly(most_ms=self._wait_ms)
                     transaction.note_writer(self._name)
                 self._named_at = time.monotonic()
+
+    def _renew(self) -> bool:
+        """Moves all ends on; False if some are left that a transaction insists on."""
         with self._guard:
-            held = sorted(self._held, key=lambda lease: lease.name)
-        for lease in held:
-            # Each by itself: it waits for who insists on it.
+            left = sorted(self._held, key=lambda lease: lease.name)
+        if left:
             with self._write() as transaction:
-                is_ours = transaction.renew_lease(
-                    lease.name, lease.token, term_us=int(self._term_s * _MICRO)
-                )
-            lease.is_lost = not is_ours
+                left = [
+                    lease
+                    for lease in left
+                    if not transaction.renew_free_lease(
+                        lease.name, lease.token, term_us=self._term_us
+                    )
+                ]
+        # Last of all, to stand in line before whoever would take it over.
+        return not [lease for lease in left if not self._renew_after(lease)]
+
+    def _renew_after(self, lease: Lease) -> bool:
+        """Moves an end on when nothing is being written under it; False if that takes too long."""
+        try:
+            with self._write() as transaction:
+                transaction.wait_briefly(most_ms=self._wait_ms)
+                is_ours = transaction.renew_lease(lease.name, lease.token, term_us=self._term_us)
+        except Busy:
+            return False
+        lease.is_lost = not is_ours
+        return True

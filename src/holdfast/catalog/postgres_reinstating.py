@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, LiteralString, cast
 
 import psycopg
 
-from holdfast.catalog.postgres import connect_first, lock_opening
+from holdfast.catalog.postgres import check_lock, connect_first, lock_opening
 from holdfast.catalog.postgres_driver import translated
 from holdfast.catalog.postgres_dump import load_rows
 from holdfast.catalog.postgres_reach import Connection
@@ -46,7 +46,8 @@ _DROP: Final = "DROP SCHEMA IF EXISTS holdfast CASCADE"
 def reserved(url: str) -> Generator[Unfinished | None]:
     """Keeps others out who bring a backup back there; lends what one that was killed has left.
 
-    Raises `Busy` while another is at it, and `PathExists` if the database has a catalog.
+    Raises `Busy` while another is at it, `PathExists` if the database has a catalog, and
+    `Incompatible` if it keeps nobody out.
     """
     with translated():
         connection = connect_first(url)[0]
@@ -56,6 +57,7 @@ def reserved(url: str) -> Generator[Unfinished | None]:
             connection.execute(_WITHOUT_END)
             # By another: this one would keep a lock on what it has looked at, too.
             with connect_first(url)[0] as other:
+                check_lock(other, _LOCK)
                 left = _find_left(other)
         yield left
 

@@ -6,7 +6,8 @@ columns of a `Record` (`rows.py`): `{session}` by their names, `{s.session}` tho
 the query calls `s`, `{:session}` the parameters that are called so. `{now}` is the microsecond that
 the database's own clock shows: those of its users may differ. `{part}` is a number of the
 connection's, below 64: two that write at once mostly have two. With SQLite, where writers take
-turns, one is enough.
+turns, one is enough. `{timeline}` is the number of the timeline that the database writes on: a
+replica that is promoted begins another. NULL where there is none, or nobody says it.
 """
 
 import re
@@ -20,14 +21,23 @@ from holdfast.catalog.tables import COMMENT, SQL, load_tables
 _NAME: Final = re.compile(r"^-- name: (\w+)$", re.MULTILINE)
 _PARAMETER: Final = re.compile(r"(?<!:):(\w+)")
 _COLUMNS: Final = re.compile(r"\{(\w+\.|:)?(\w+)\}")
+TIMELINE: Final = (
+    # A replica, which has none of its own yet, would refuse to say where it writes.
+    "CASE WHEN NOT pg_is_in_recovery() THEN"
+    " ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint END"
+)
+_NO_TIMELINE: Final = "CAST(NULL AS BIGINT)"
+
 _WORDS: Final = {
     "sqlite": {
         "{now}": "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)",
         "{part}": "0",
+        "{timeline}": _NO_TIMELINE,
     },
     "postgres": {
         "{now}": "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000000 AS BIGINT)",
         "{part}": "MOD(pg_backend_pid(), 64)",
+        "{timeline}": TIMELINE,
     },
 }
 """What each database has a word of its own for."""
@@ -35,12 +45,18 @@ _MADE: Final = re.compile(r"CREATE TABLE (\w+)")
 
 
 @cache
-def load_queries(dialect: str) -> dict[str, str]:
-    """Returns every query by its name, in the dialect's own parameter style."""
+def load_queries(dialect: str, *, tells_timeline: bool = True) -> dict[str, str]:
+    """Returns every query by its name, in the dialect's own parameter style.
+
+    Some databases that are managed do not say on which timeline they are: `tells_timeline`.
+    """
+    words = _WORDS[dialect]
+    if not tells_timeline:
+        words = {**words, "{timeline}": _NO_TIMELINE}
     queries = {**orphan_queries()}
     for path in (*SQL.glob("*.sql"), *(SQL / dialect).glob("*.sql")):
         text = path.read_text("utf-8")
-        for word, meaning in _WORDS[dialect].items():
+        for word, meaning in words.items():
             text = text.replace(word, meaning)
         queries |= _parse(text)
     if dialect == "postgres":

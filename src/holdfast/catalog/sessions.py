@@ -15,7 +15,7 @@ from typing import Any, Final
 from holdfast.catalog.absence import AbsenceQueries
 from holdfast.catalog.counting import in_order
 from holdfast.catalog.driver import Driver, Moment, Several
-from holdfast.catalog.pending import seal
+from holdfast.catalog.pending import mark_of, seal
 from holdfast.catalog.rows import (
     BRANCH,
     HEAD,
@@ -63,7 +63,7 @@ def _changing(*given: bool) -> Several:
     is_new, has_row, has_version, has_turn, is_told = given
     names = [] if has_row else ["add_session" if is_new else "move_session"]
     columns = [*SESSION.columns, *TOLD.columns, "key", "entry", "checksum", "session_id", "plane"]
-    columns += ["sequence", "more_entries", "more_bytes", "writer", "new_sessions"]
+    columns += ["sequence", "more_entries", "more_bytes", "writer", "new_sessions", "mark"]
     if has_version:
         names.append("add_version")
         columns += MADE.columns
@@ -73,7 +73,8 @@ def _changing(*given: bool) -> Several:
     if is_told:
         names.append("add_unnumbered")
         columns += HEARD.columns
-    names += ["put_pending", "add_told_trace", "set_sequence_and_end"]
+    # The head comes first: it has a mark for what is not pending yet.
+    names += ["set_sequence_and_end", "put_pending", "add_told_trace"]
     return Several(names, columns)
 
 
@@ -148,8 +149,8 @@ class SessionQueries(AbsenceQueries):
 
         The session's row moves on, or for version 0 is added, with an id that nobody else has, or
         if it `has_row` neither; `add_version`, `add_turn`, `add_trace`, `add_unnumbered`,
-        `set_sequence` and `put_pending` in one. The trace has the hashes of both, and follows on
-        the end of the namespace's chain, whose row is locked.
+        `note_pending` in one. The trace has the hashes of both, and follows on the end of the
+        namespace's chain, whose row is locked.
         """
         namespace_id, key = session.namespace_id, session.id.encode()
         is_new = version is not None and not version.value.number and not has_row
@@ -159,6 +160,7 @@ class SessionQueries(AbsenceQueries):
             *TRACE.values(trace),
             *seal(namespace_id, Plane.SESSIONS, key, entry, sequence=sequence),
             *(session.id, _PLANE, sequence, more.entries, more.bytes, writer, int(is_new)),
+            mark_of(Plane.SESSIONS, key),
         ]
         for part in (version, turn):
             if part is not None:
@@ -215,20 +217,6 @@ class SessionQueries(AbsenceQueries):
         row = self._db.one(query, **asked) or self.look_again(HEAD, query, asked)
         return None if row is None else to_opened(row)
 
-    def set_sequence(
-        self, namespace_id: NamespaceId, sequence: int, *, more: Size, writer: str = ""
-    ) -> None:
-        """Sets the sequence of a head that this transaction has locked, and adds to its size."""
-        self._db.say(
-            "set_sequence",
-            namespace_id=namespace_id,
-            sequence=sequence,
-            more_entries=more.entries,
-            more_bytes=more.bytes,
-            writer=writer,
-        )
-        self._sequences[namespace_id] = sequence
-
     def find_session(
         self, tenant_id: TenantId, name: str, session_id: str
     ) -> tuple[SessionRow, VersionRow] | None:
@@ -275,6 +263,10 @@ class SessionQueries(AbsenceQueries):
     def present_ids(self, namespace_id: NamespaceId) -> list[str]:
         """Returns the ids of the sessions that are present, in any order."""
         return [row[0] for row in self._db.all("present_ids", namespace_id=namespace_id)]
+
+    def session_ids(self, namespace_id: NamespaceId) -> list[str]:
+        """Returns the ids of all sessions, also of those that have ended, in any order."""
+        return [row[0] for row in self._db.all("session_ids", namespace_id=namespace_id)]
 
     def count_present(self, namespace_id: NamespaceId, *, most: int) -> tuple[int, int | None]:
         """Returns how many sessions have to be present, and how many are.

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 from holdfast.catalog.driver import Driver
 from holdfast.catalog.mending import mended
-from holdfast.catalog.rows import Row, Sorted, sum_of
+from holdfast.catalog.rows import NO_LIMIT, Row, Sorted, sum_of
 from holdfast.errors import Damaged, RowDamaged
 from holdfast.ids import NamespaceId, TenantId
 from holdfast.instants import to_us
 from holdfast.model.basics import Plane
-from holdfast.model.tasks import UNKNOWN, TaskChange
+from holdfast.model.tasks import UNKNOWN, TaskChange, TaskRun
 
 _STEP: Final = 3
 """What each change counts."""
@@ -100,6 +100,20 @@ class TaskChangeQueries:
         pattern = f'%"{task_id}"%'
         rows = self._db.all("list_nested_changes", namespace_id=namespace_id, within=pattern)
         return [*_all_of(rows)]
+
+    def list_changes_beside(self, task: TaskRun) -> list[TaskChange]:
+        """Returns what other tasks changed that ran while one did, by task.
+
+        Not those that it was begun in: what is done in it is theirs as well.
+        """
+        rows = self._db.all(
+            "list_changes_beside",
+            namespace_id=task.namespace_id,
+            task_id=task.id,
+            started_at=to_us(task.started_at),
+            ended_at=NO_LIMIT if task.ended_at is None else to_us(task.ended_at),
+        )
+        return [*_all_of([row for row in rows if row[0] not in task.within])]
 
     def all_task_changes(self, namespace_id: NamespaceId) -> list[TaskChange]:
         """Returns what tasks changed in a namespace; raises `RowDamaged` unless that is all."""

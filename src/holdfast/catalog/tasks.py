@@ -18,6 +18,7 @@ from holdfast.catalog.rows import NO_LIMIT, SCHEDULE, TASK, Sorted
 from holdfast.errors import Damaged
 from holdfast.ids import LAST_ID, NamespaceId, TenantId
 from holdfast.instants import from_us, to_us
+from holdfast.model.basics import SnapshotInfo
 from holdfast.model.tasks import DueSchedule, Schedule, TaskRun, TaskStatus
 
 
@@ -72,6 +73,23 @@ class TaskQueries(AbsenceQueries):
         is_all = status is None and before is None and len(rows) < most
         compare(len(rows) if is_all else None)
         return all_of(namespace_id, map(TASK.read, rows), attrgetter("started_at", "id"))
+
+    def list_tasks_since(self, namespace_id: NamespaceId, then: SnapshotInfo) -> list[TaskRun]:
+        """Returns tasks that ran at a snapshot or after it, newest first.
+
+        By their times, or by their own snapshots: clocks differ. Raises `Damaged` if one is
+        missing.
+        """
+        compare = self.comparing(namespace_id, "tasks")
+        rows = self._db.all(
+            "list_tasks_since",
+            namespace_id=namespace_id,
+            then_at=to_us(then.created_at),
+            number=then.number,
+        )
+        compare()
+        found = map(TASK.read, rows)
+        return all_of(namespace_id, found, attrgetter("started_at", "id"))
 
     def add_schedule(self, schedule: Schedule) -> None:
         self._db.say("add_schedule", **SCHEDULE.write(schedule))

@@ -163,6 +163,7 @@ class TraceQueries:
             agent_id=wanted.agent_id,
             action=wanted.action,
             actor=wanted.actor,
+            task_id=wanted.task_id,
             resource_type=wanted.resource_type,
             resource_id=wanted.resource_id,
             since=wanted.since_us,

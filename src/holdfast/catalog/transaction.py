@@ -24,9 +24,10 @@ from holdfast.catalog.mending import MendingQueries
 from holdfast.catalog.namespaces import NamespaceQueries
 from holdfast.catalog.orphans import OrphanQueries
 from holdfast.catalog.overviews import OverviewQueries
-from holdfast.catalog.packs import PackQueries, PackRowQueries, RetiredQueries
+from holdfast.catalog.packs import PackQueries, PackRowQueries
 from holdfast.catalog.pending import PendingQueries
 from holdfast.catalog.replies import ReceivedQueries, ReplyQueries
+from holdfast.catalog.retired import RetiredQueries
 from holdfast.catalog.sessions import SessionQueries
 from holdfast.catalog.snapshots import SnapshotQueries
 from holdfast.catalog.taskchanges import TaskChangeQueries

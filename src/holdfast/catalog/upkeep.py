@@ -55,6 +55,15 @@ class UpkeepQueries:
             "inline_bytes": inline[1],
         }
 
+    def find_replicas(self) -> tuple[int, int | None]:
+        """Returns how many replicas there are, and how many bytes the last of them is behind.
+
+        None for these where there is none, or nobody may know.
+        """
+        row = get_row(self._db.one("find_replicas"), "count")
+        # Where the log ends is asked for before, and they may have come further.
+        return int(row[0]), None if row[1] is None else max(0, row[1])
+
     def ended_sessions(self, tenant_id: TenantId, *, before: datetime) -> list[Ended]:
         """Returns the sessions of live namespaces that were deleted or past their time by then.
 

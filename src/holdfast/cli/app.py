@@ -175,6 +175,9 @@ options that every command understands:
 _READABLE: Final = 100
 """Columns: longer lines are hard to read."""
 
+_MISSING: Final = "the following arguments are required"
+"""How argparse begins to say that something is missing."""
+
 _WITH_VALUE: Final = ("-C", "--data", "--objects")
 
 _WITHOUT_SETTINGS: Final = ("", "completion", "help", "version")
@@ -199,11 +202,13 @@ class HelpWritten(Exception):
 class Parser(argparse.ArgumentParser):
     """A parser that writes to the console, and raises instead of exiting."""
 
-    def __init__(self, name: str, console: Console, command: Command) -> None:
+    def __init__(
+        self, name: str, console: Console, command: Command, words: Sequence[str] = ()
+    ) -> None:
         # All that may be said is there already in a process that has read such a command before.
         vars(self).update(vars(_options_of(name, command)))
         self.color = False  # From Python 3.14 on argparse would colour by itself.
-        self._console = console
+        self._console, self._words = console, frozenset(words)
         self.formatter_class = partial(
             argparse.RawDescriptionHelpFormatter, width=min(console.width, _READABLE) - 2
         )
@@ -212,7 +217,14 @@ class Parser(argparse.ArgumentParser):
         """Refuses a command line."""
         # It repeats what was typed, however long that is.
         message = message if len(message) <= LONGEST_MESSAGE else f"{message[:LONGEST_MESSAGE]}…"
-        raise usage(message, hint=f"`{self.prog} --help` shows how it is used.")
+        raise usage(message, hint=self._hint_of(message))
+
+    def _hint_of(self, message: str) -> str:
+        lists = (each.option_strings for each in self._actions if each.nargs == "+")
+        taker = next((name for names in lists for name in names if name in self._words), None)
+        if taker is None or not message.startswith(_MISSING):
+            return f"`{self.prog} --help` shows how it is used."
+        return f"{taker} takes all that follows it: say what is missing before {taker}."
 
     def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
         """Leaves the parser; status and message are those of an exit that does not happen."""
@@ -279,7 +291,7 @@ def load(name: str) -> Command:
 
 def parse(name: str, argv: Sequence[str], console: Console, command: Command) -> argparse.Namespace:
     """Returns what was said to a command."""
-    return Parser(name, console, command).parse_args([*argv])
+    return Parser(name, console, command, argv).parse_args([*argv])
 
 
 def overview() -> str:

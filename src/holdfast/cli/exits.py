@@ -71,8 +71,8 @@ HINTS: Final = {
     "takes the rest back, and `holdfast restore` with the id of what was there before goes back "
     "all the same.",
     "task_not_found": "`holdfast log --json` names the task of each snapshot.",
-    "task_running": "If its process died, `holdfast restore` with the id of what was there before "
-    "goes back.",
+    "task_running": "If its process died, `holdfast undo --task ID --end` ends it and takes it "
+    "back.",
     "namespace_not_found": "`holdfast namespaces` lists them.",
     "key_not_found": "`holdfast keys list` lists them; a revoked one is not among them.",
     "path_exists": "Name a directory that is new or empty.",

@@ -115,7 +115,7 @@ def _uncovered(restored: "holdfast.Restored") -> Iterator[str]:
 def _lines_of_task(restored: "holdfast.Restored") -> Iterator[str]:
     """Yields what is said of a task that was taken back."""
     if restored.by_snapshots:
-        yield "All that lies between its two snapshots counts as the task's own, whoever did it."
+        yield "What lies between its two snapshots counts as the task's, unless another noted it."
     for name in restored.left:
         yield f"  {escaped(name)} stays: it was changed since"
 

@@ -13,6 +13,7 @@ from holdfast.cli.views import instant
 from holdfast.escaping import escaped
 
 USUALLY_SHOWN = 20
+KEPT = "keep this with it; may be given again"
 
 
 def add_note(parser: ArgumentParser) -> None:
@@ -20,13 +21,13 @@ def add_note(parser: ArgumentParser) -> None:
     parser.add_argument("-m", "--label", metavar="LABEL", help="what to call it")
     parser.add_argument("--reason", metavar="TEXT", help="why it is taken")
     parser.add_argument("--pin", action="store_true", help="keep it until it is unpinned")
-    _add_pairs(parser, "keep this with it; may be given again")
+    add_pairs(parser)
 
 
 def note_of(arguments: Namespace) -> dict[str, Any]:
     """Returns what is said of a snapshot, as `snapshot` takes it."""
     said = {"label": arguments.label, "reason": arguments.reason, "pin": arguments.pin}
-    return {**said, "metadata": _pairs(arguments)}
+    return {**said, "metadata": pairs_of(arguments)}
 
 
 def add_choice(parser: ArgumentParser) -> None:
@@ -39,7 +40,7 @@ def add_choice(parser: ArgumentParser) -> None:
         default=USUALLY_SHOWN,
         help=f"how many (default {USUALLY_SHOWN}; 0: all)",
     )
-    _add_pairs(parser, "only snapshots that were taken with this; may be given again")
+    add_pairs(parser, "only snapshots that were taken with this; may be given again")
     parser.add_argument(
         "--grep",
         metavar="WORDS",
@@ -65,7 +66,7 @@ def choice_of(arguments: Namespace, *, now: datetime) -> dict[str, Any]:
     if arguments.number < 0:
         raise usage("-n is 0 or more", hint="`holdfast log -n 0` lists all of them.")
     said: dict[str, Any] = {
-        "metadata": _pairs(arguments) or None,
+        "metadata": pairs_of(arguments) or None,
         "q": arguments.grep,
         "kind": arguments.kind,
         "actor": arguments.actor,
@@ -77,13 +78,15 @@ def choice_of(arguments: Namespace, *, now: datetime) -> dict[str, Any]:
     return {name: value for name, value in said.items() if value is not None}
 
 
-def _add_pairs(parser: ArgumentParser, said: str) -> None:
+def add_pairs(parser: ArgumentParser, said: str = KEPT) -> None:
+    """Adds pairs of text: those that a snapshot is to have, or has."""
     parser.add_argument(
         "--meta", metavar="KEY=VALUE", action="append", default=[], type=_pair, help=said
     )
 
 
-def _pairs(arguments: Namespace) -> dict[str, str]:
+def pairs_of(arguments: Namespace) -> dict[str, str]:
+    """Returns these pairs; refuses a key that is said twice."""
     pairs = dict[str, str]()
     for key, value in arguments.meta:
         if key in pairs:

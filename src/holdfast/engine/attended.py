@@ -29,6 +29,7 @@ from holdfast.engine.planes.view import View
 from holdfast.engine.timeline import snapshots
 from holdfast.engine.timeline.comparison import Comparing, Place
 from holdfast.engine.timeline.expecting import Expected
+from holdfast.engine.timeline.fork import check_free
 from holdfast.engine.timeline.restore import folded_head
 from holdfast.engine.timeline.selection import select
 from holdfast.engine.workspace import Workspace
@@ -241,6 +242,7 @@ class NamespaceOfDirectory(Namespace):
         What is in the directory and in no snapshot is one first, and part of it.
         """
         if wanted.at is None:
+            check_free(self._sibling(wanted.name))
             self._directory.snapshot_if_changed(reason=f"before forking {wanted.name}")
         return super().fork(wanted.name, at=wanted.at)
 

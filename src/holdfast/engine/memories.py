@@ -233,7 +233,7 @@ class Memories(Part):
             resource_id=memory.id,
             details=details,
         )
-        append(transaction, self._handle.context, head, trace)
+        append(transaction, self._handle.context, head, trace, door=self._handle.door)
 
 
 def _size(memory: MemoryRow | None) -> Size:

@@ -18,10 +18,9 @@ from holdfast.engine.files.editing import Files
 from holdfast.engine.files.opening import opened_at, opened_head
 from holdfast.engine.files.reader import FilesReader
 from holdfast.engine.gitbackup.door import GitBackups
-from holdfast.engine.journal.actions import trace_of_namespace
-from holdfast.engine.journal.chain import append
 from holdfast.engine.memories import Memories
 from holdfast.engine.memory.plane import looking
+from holdfast.engine.memory.reader import MemoriesReader
 from holdfast.engine.planes.handle import Handle, check_namespace
 from holdfast.engine.sessions.door import Sessions
 from holdfast.engine.sessions.entities import Entities
@@ -38,6 +37,7 @@ from holdfast.engine.timeline import (
     merge,
     restore,
     retention,
+    room,
     snapshots,
     takeback,
     undo,
@@ -104,6 +104,7 @@ class Moment:
         self.files = FilesReader(opened_at(handle, snapshot, Plane.FILES))
         self.store = StoreReader(opened_at(handle, snapshot, Plane.STORE))
         self.sessions = SessionsReader(handle, snapshot)
+        self.memory = MemoriesReader(handle, snapshot)
 
     def __repr__(self) -> str:
         return f"<Moment of {self._handle.name!r} at {self.snapshot.id}>"
@@ -394,12 +395,7 @@ class Namespace:
 
     def set_quota(self, quota_bytes: QuotaBytes) -> None:
         """Limits how many content bytes the head may hold; None takes the limit away."""
-        self._handle.context.check_takes_away("set a quota")
-        with self._handle.context.work() as transaction:
-            head = self._handle.lock_or_create(transaction)
-            transaction.set_namespace_quota(head.namespace_id, quota_bytes)
-            told = trace_of_namespace("namespace.quota_set", head.name, quota_bytes=quota_bytes)
-            append(transaction, self._handle.context, head, told)
+        room.set_quota(self._handle, quota_bytes)
 
     # By the names of other clients
 
@@ -407,8 +403,9 @@ class Namespace:
         """Captures everything as it is now, as `snapshot` does."""
         return self.snapshot(label)
 
-    @does(ListSnapshots)
+    @takes(ListSnapshots)
     def list_snapshots(self, wanted: ListSnapshots) -> Timeline:
+        """Returns the snapshots that were taken on purpose, or `all`, newest first."""
         return listing.snapshots(self._handle, wanted)
 
     def restore_snapshot(self, snapshot: SnapshotLike) -> int:
@@ -424,8 +421,7 @@ class Namespace:
             head = self._handle.find_head(transaction)
             if head is None:
                 return health.nothing_yet(wanted)
-            tenant_id, namespace_id = head.tenant_id, head.namespace_id
-            return health.measure(context, transaction, tenant_id, namespace_id, wanted)
+            return health.measure(context, transaction, head.tenant_id, head.namespace_id, wanted)
 
     @does(GetRollbackSeries)
     def rollback_series(self, wanted: GetRollbackSeries) -> RollbackSeries:

@@ -95,6 +95,10 @@ class Holdfast(TenantVault):
         with self._context.catalog.ask() as transaction:
             transaction.find_tenant(self._tenant.name)
 
+    def ping_packs(self) -> None:
+        """Asks the place of packs for next to nothing; raises if it does not answer."""
+        self._context.blobs.uncached().find_mark()
+
     def admit(self, secret: str) -> tuple[TenantVault, Key] | None:
         """Returns what an API key opens, with whoever holds it as the actor; None for none."""
         return self._bearers.admit(secret)

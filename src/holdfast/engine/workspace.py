@@ -28,22 +28,20 @@ from holdfast.engine.directory.attachments import Attachment, check, make_anew, 
 from holdfast.engine.directory.directory import Directory
 from holdfast.engine.directory.entering import enter
 from holdfast.engine.directory.move import Act, Attached
-from holdfast.engine.directory.present import Glance
 from holdfast.engine.directory.preview import preview, preview_undo
 from holdfast.engine.directory.recovery import recover
 from holdfast.engine.directory.snapshot import keep
 from holdfast.engine.directory.writer import Follower
-from holdfast.engine.looks import Looks
 from holdfast.engine.namespace import Namespace
 from holdfast.engine.planes.handle import Handle
+from holdfast.engine.takesback import Check, TakesBack
 from holdfast.engine.tasks.contexts import Tasks
 from holdfast.engine.tasks.life import TaskLife
 from holdfast.engine.tasks.prompts import Prompts
 from holdfast.engine.timeline import restore as restoring
 from holdfast.engine.timeline import undo
 from holdfast.engine.timeline.selection import Selection, select
-from holdfast.engine.timeline.takeback import check_choice, take_back
-from holdfast.engine.timeline.takeback_many import take_back_since
+from holdfast.engine.timeline.takeback import check_choice
 from holdfast.errors import (
     Damaged,
     DriftFound,
@@ -64,12 +62,9 @@ from holdfast.progress import Progress, no_progress
 
 B = TypeVar("B", Imported, ImportedFiles)
 
-Check = Callable[[], None]
-"""Raises, before anything is kept, if what is there is not to be moved."""
-
 
 @checked
-class Workspace(Looks):
+class Workspace(TakesBack):
     """A directory that is attached to a namespace. Any number of threads may use it."""
 
     def __init__(self, handle: Handle, attachment: Attachment, rules: bytes | None = None) -> None:
@@ -227,25 +222,6 @@ class Workspace(Looks):
         with self._exclusive():
             return enter(self._attached, target, left=left, limit=limit, progress=progress)
 
-    def _restore_beside(self, wanted: RestoreOfDirectory, check: Check) -> Restored:
-        """Takes back what tasks changed since a snapshot, and keeps what others did."""
-        note, limit, dry_run = Note(reason=wanted.reason), wanted.limit, wanted.dry_run
-        holds = self._exclusive(makes_anew=not dry_run, only_looks=dry_run)
-        with holds, self._directory.judged_by(wanted.rules):
-            target = self.namespace.get_snapshot(wanted.snapshot)
-            if dry_run:
-                seen = Glance(self._directory).at(self._plain)
-                return take_back_since(seen, target, dry_run=True, limit=limit)
-            check()
-            follower = Follower(self._directory, force=wanted.force, progress=wanted.progress)
-            return self._led(
-                lambda handle, _: take_back_since(
-                    handle, target, limit=limit, note=note, leave=follower.leave
-                ),
-                follower,
-                reason=f"before restoring {target.id}",
-            )
-
     @takes(UndoOfDirectory)
     def undo(self, wanted: UndoOfDirectory) -> Restored:
         """Takes the last change back; with an operation or a task, what that one changed.
@@ -275,22 +251,6 @@ class Workspace(Looks):
                 ),
                 follower,
                 reason="before undo",
-            )
-
-    def _undo_task(self, wanted: UndoOfDirectory, task: str, check: Check) -> Restored:
-        keep_mine, limit = wanted.keep_mine, wanted.limit
-        with self._exclusive(makes_anew=not wanted.dry_run, only_looks=wanted.dry_run):
-            if wanted.dry_run:
-                seen = Glance(self._directory).at(self._plain)
-                return take_back(seen, task, keep_mine=keep_mine, dry_run=True, limit=limit)
-            check()
-            follower = Follower(self._directory, force=wanted.force, progress=wanted.progress)
-            return self._led(
-                lambda handle, _: take_back(
-                    handle, task, keep_mine=keep_mine, limit=limit, leave=follower.leave
-                ),
-                follower,
-                reason=f"before taking {task} back",
             )
 
     def redo(
@@ -325,14 +285,13 @@ class Workspace(Looks):
         progress: Progress = no_progress,
     ) -> Imported:
         """Replaces the directory's content by that of an exported file, which is not trusted."""
-        from holdfast.engine.archives.transfer import import_  # noqa: PLC0415 - see `Namespace`
+        from holdfast.engine.archives.transfer import surveyed  # noqa: PLC0415 - see `Namespace`
 
         follower = Follower(self._directory, force=force, progress=progress)
-        return self._brought_in(
-            lambda handle, _: import_(handle, source, progress=progress),
-            follower,
-            reason="before importing an archive",
-        )
+        with surveyed(self._plain, source, progress=progress) as bring:
+            return self._brought_in(
+                lambda handle, _: bring(handle), follower, reason="before importing an archive"
+            )
 
     def import_files(
         self,
@@ -342,14 +301,13 @@ class Workspace(Looks):
         progress: Progress = no_progress,
     ) -> ImportedFiles:
         """Makes the directory exactly what a plain tar file or another folder holds."""
-        from holdfast.engine.archives.plainfiles import import_files  # noqa: PLC0415 - as above
+        from holdfast.engine.archives.plainfiles import surveyed  # noqa: PLC0415 - as above
 
         follower = Follower(self._directory, force=force, is_exact=True, progress=progress)
-        done = self._brought_in(
-            lambda handle, _: import_files(handle, source, progress=progress),
-            follower,
-            reason="before importing files",
-        )
+        with surveyed(self._plain, source, progress=progress) as bring:
+            done = self._brought_in(
+                lambda handle, _: bring(handle), follower, reason="before importing files"
+            )
         return changed(done, left_out=[to_text(path) for path in follower.left_out])
 
     def merge(

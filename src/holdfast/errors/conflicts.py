@@ -131,7 +131,10 @@ class TaskRunning(Conflict):
     """The task has not ended: nobody knows yet what of a directory is its own."""
 
     code = "task_running"
-    hint = "End it first; if its process died, restore the snapshot from before it."
+    hint = (
+        "End it first. If its process died, `tasks.fail` does, and `holdfast undo --task ID --end` "
+        "in a directory."
+    )
 
     def __init__(self, task_id: str, *, before: str) -> None:
         super().__init__(

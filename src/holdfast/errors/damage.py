@@ -87,7 +87,7 @@ class PendingDamaged(RowDamaged):
     code = "pending_damaged"
     hint = (
         "Write it once more; or `repair` lets go of it, and what the last snapshot has is there "
-        "again."
+        "again. A session or a memory it has from the row of that."
     )
 
     def __init__(self, plane: str, *, key: bytes) -> None:

@@ -37,6 +37,13 @@ class InvalidValue(Invalid, ValueError, TypeError):
 
     code = "invalid_value"
     hint = "Pass a value of the documented type and range."
+    param: str | None = None
+    """What the argument is called, where that is said."""
+
+    def __init__(self, message: str = "", *, param: str | None = None) -> None:
+        super().__init__(message)
+        if param is not None:
+            self.param = param
 
 
 class Unencodable(InvalidValue):

@@ -13,7 +13,7 @@ from typing import Final
 from holdfast.engine.core.coverage import Coverage, Omission
 from holdfast.escaping import escaped, escaped_lines
 from holdfast.mcp.subjects import Situation
-from holdfast.model.basics import Plane, SnapshotInfo
+from holdfast.model.basics import Plane, SnapshotInfo, line_of_pairs
 from holdfast.model.changes import SIGNS, Change, Changes, Restored
 from holdfast.model.files import FileInfo
 
@@ -72,6 +72,7 @@ def snapshot_line(snapshot: SnapshotInfo, *, position: str | None = None) -> str
         *([_quoted(said)] if said else []),
         *(["pinned"] if snapshot.pinned else []),
         *(["PARTIAL"] if snapshot.is_partial else []),
+        *([_quoted(told)] if (told := line_of_pairs(snapshot.metadata)) else []),
     ]
     mark = "@" if snapshot.id == position else " "
     words = [mark, str(snapshot.number), safe(snapshot.id), instant(snapshot.created_at)]

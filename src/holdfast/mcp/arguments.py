@@ -8,6 +8,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from holdfast.model.basics import Metadata
 from holdfast.operations.commands import MAX_COMMAND_BYTES
 from holdfast.operations.snapshots import MAX_LABEL_CHARS
 
@@ -43,6 +44,14 @@ _Paths = Annotated[
     ),
 ]
 
+_Names = Annotated[
+    Annotated[list[_Path], msgspec.Meta(min_length=1, max_length=_MOST_PATHS)] | None,
+    msgspec.Meta(
+        description="Only these files and directories, to the letter: `[id].tsx` is that file. "
+        "With `paths`, these as well."
+    ),
+]
+
 
 class Arguments(msgspec.Struct, forbid_unknown_fields=True):
     """What a tool takes."""
@@ -62,6 +71,10 @@ class Take(Arguments):
     reason: Annotated[
         Annotated[str, msgspec.Meta(max_length=2000)] | None,
         msgspec.Meta(description="Why it is taken."),
+    ] = None
+    metadata: Annotated[
+        Metadata | None,
+        msgspec.Meta(description="Pairs of text that are kept with it, such as a ticket's number."),
     ] = None
 
 
@@ -121,6 +134,7 @@ class Restore(Arguments):
 
     snapshot: _Snapshot
     paths: _Paths = None
+    names: _Names = None
     confirm: Annotated[
         bool,
         msgspec.Meta(

@@ -69,7 +69,9 @@ class Question:
 
 def question_of(subject: Subject, wanted: Restore) -> Question:
     """Returns what to ask before a restore: what it would change, as things are now."""
-    seen = subject.restore(wanted.snapshot, paths=wanted.paths, dry_run=True, limit=_SHOWN)
+    seen = subject.restore(
+        wanted.snapshot, paths=wanted.paths, names=wanted.names, dry_run=True, limit=_SHOWN
+    )
     lines = restored_lines(seen, did="An agent wants to go back. Restoring", way_back="undo")
     return Question(bounded("\n".join(lines)), _fingerprint(seen))
 

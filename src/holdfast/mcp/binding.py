@@ -32,7 +32,8 @@ def of_directory(vault: TenantVault, path: str | PathLike[str]) -> Generator[Sub
         raise DirectoryMissing(str(path))
     with workspace:
         name = workspace.namespace.name
-        yield OfDirectory(workspace, title=f"the directory {workspace.path} (namespace {name})")
+        title = f"the directory {workspace.path} (namespace {name})"
+        yield OfDirectory(workspace, vault=vault, title=title)
 
 
 @contextmanager

@@ -7,6 +7,7 @@ paths, since an agent starts us wherever it likes; keys are never written, only 
 has one.
 """
 
+import json
 import os
 import stat
 import tempfile
@@ -76,12 +77,16 @@ def install(agent: Agent, directory: str, command: Command) -> tuple[str, bool]:
 
 
 def uninstall(agent: Agent, directory: str) -> tuple[str, bool]:
-    """Takes our entry out of the settings of a project; returns the file, and if it changed."""
+    """Takes our entry out of the settings of a project; returns the file, and if it changed.
+
+    A file in which there was nothing else goes, as it came.
+    """
 
     def change(text: str) -> str:
         if _is_others(agent, text):
             return text
-        return take_out(text, section=agent.section, name=NAME)
+        left = take_out(text, section=agent.section, name=NAME)
+        return "" if left != text and json.loads(left) == {agent.section: {}} else left
 
     return _edit(agent, directory, change)
 
@@ -121,6 +126,9 @@ def _edit(agent: Agent, directory: str, change: Callable[[str], str]) -> tuple[s
         raise InvalidSettings(path, reason=str(exc)) from exc
     if new == (old or b""):
         return path, False
+    if not new:
+        _remove(path, old, is_in_folder=bool(os.path.dirname(agent.path)))
+        return path, True
     os.makedirs(os.path.dirname(path), exist_ok=True)
     _replace(path, old, new)
     return path, True
@@ -155,15 +163,30 @@ def _replace(path: str, old: bytes | None, new: bytes) -> None:
             file.flush()
             os.fchmod(fd, _mode_of(path))
             os.fsync(fd)
-        if _read(path) != old:
-            raise Conflict(f"{path} was changed by somebody else just now").with_hint(
-                "Nothing was written: say it again."
-            )
+        _check_still(path, old)
         os.rename(beside, path)
     finally:
         with suppress(FileNotFoundError):
             os.unlink(beside)
     sync_folder(folder)
+
+
+def _remove(path: str, old: bytes | None, *, is_in_folder: bool) -> None:
+    """Removes a file, unless it has changed since; a folder of its own, too, if that is empty."""
+    folder = os.path.dirname(path)
+    _check_still(path, old)
+    os.unlink(path)
+    sync_folder(folder)
+    if is_in_folder:
+        with suppress(OSError):
+            os.rmdir(folder)
+
+
+def _check_still(path: str, old: bytes | None) -> None:
+    if _read(path) != old:
+        raise Conflict(f"{path} was changed by somebody else just now").with_hint(
+            "Nothing was written: say it again."
+        )
 
 
 def _mode_of(path: str) -> int:

@@ -10,11 +10,14 @@ from typing import Final, Protocol
 
 from holdfast.engine.core.coverage import Coverage
 from holdfast.engine.namespace import Namespace
+from holdfast.engine.tenant import TenantVault
 from holdfast.engine.workspace import Workspace
-from holdfast.model.basics import SnapshotInfo, Timeline
+from holdfast.errors import NamespaceExists
+from holdfast.model.basics import Metadata, SnapshotInfo, Timeline
 from holdfast.model.changes import Change, Changes, Restored
 from holdfast.model.commands import Executed
 from holdfast.model.files import FileInfo
+from holdfast.model.names import Name
 
 HEAD: Final = "@"
 """The snapshot that the timeline stands on."""
@@ -87,12 +90,21 @@ class Subject(Protocol):
         """Returns changes with their unified diffs."""
         ...
 
-    def snapshot(self, label: str | None, /, *, reason: str | None) -> SnapshotInfo:
+    def snapshot(
+        self, label: str | None, /, *, reason: str | None, metadata: Metadata | None
+    ) -> SnapshotInfo:
         """Captures everything as it is now."""
         ...
 
     def restore(
-        self, snapshot: str, /, *, paths: Sequence[str] | None, dry_run: bool, limit: int
+        self,
+        snapshot: str,
+        /,
+        *,
+        paths: Sequence[str] | None,
+        names: Sequence[str] | None,
+        dry_run: bool,
+        limit: int,
     ) -> Restored:
         """Brings a snapshot back, or says what that would change."""
         ...
@@ -157,15 +169,26 @@ class OfNamespace:
         """Returns changes with their unified diffs."""
         return self._agent.text_diffs(old, new, paths=paths)
 
-    def snapshot(self, label: str | None, /, *, reason: str | None) -> SnapshotInfo:
+    def snapshot(
+        self, label: str | None, /, *, reason: str | None, metadata: Metadata | None
+    ) -> SnapshotInfo:
         """Captures everything as it is now."""
-        return self._agent.snapshot(label, reason=reason)
+        return self._agent.snapshot(label, reason=reason, metadata=metadata)
 
     def restore(
-        self, snapshot: str, /, *, paths: Sequence[str] | None, dry_run: bool, limit: int
+        self,
+        snapshot: str,
+        /,
+        *,
+        paths: Sequence[str] | None,
+        names: Sequence[str] | None,
+        dry_run: bool,
+        limit: int,
     ) -> Restored:
         """Brings a snapshot back, or says what that would change."""
-        return self._agent.restore(snapshot, paths=paths, dry_run=dry_run, limit=limit)
+        return self._agent.restore(
+            snapshot, paths=paths, names=_files(names), dry_run=dry_run, limit=limit
+        )
 
     def undo(self, operation: str | None, /, *, task: str | None, limit: int) -> Restored:
         """Takes the last change back, or what an operation or a task changed."""
@@ -191,9 +214,9 @@ class OfNamespace:
 class OfDirectory(OfNamespace):
     """An attached directory: what is in it counts, captured or not."""
 
-    def __init__(self, workspace: Workspace, *, title: str) -> None:
+    def __init__(self, workspace: Workspace, *, vault: TenantVault, title: str) -> None:
         super().__init__(workspace.namespace, title=title)
-        self._workspace = workspace
+        self._workspace, self._vault = workspace, vault
 
     def status(self, *, limit: int) -> Situation:
         """Says how things stand; stores nothing."""
@@ -224,15 +247,26 @@ class OfDirectory(OfNamespace):
         """Returns changes with their unified diffs; the directory is looked at once."""
         return self._workspace.text_diffs(old, new, paths=paths)
 
-    def snapshot(self, label: str | None, /, *, reason: str | None) -> SnapshotInfo:
+    def snapshot(
+        self, label: str | None, /, *, reason: str | None, metadata: Metadata | None
+    ) -> SnapshotInfo:
         """Captures the directory as it is now, and the namespace's other planes with it."""
-        return self._workspace.snapshot(label, reason=reason)
+        return self._workspace.snapshot(label, reason=reason, metadata=metadata)
 
     def restore(
-        self, snapshot: str, /, *, paths: Sequence[str] | None, dry_run: bool, limit: int
+        self,
+        snapshot: str,
+        /,
+        *,
+        paths: Sequence[str] | None,
+        names: Sequence[str] | None,
+        dry_run: bool,
+        limit: int,
     ) -> Restored:
         """Brings a snapshot back into the directory, or says what that would change."""
-        return self._workspace.restore(snapshot, paths=paths, dry_run=dry_run, limit=limit)
+        return self._workspace.restore(
+            snapshot, paths=paths, names=_files(names), dry_run=dry_run, limit=limit
+        )
 
     def undo(self, operation: str | None, /, *, task: str | None, limit: int) -> Restored:
         """Takes the last change of the directory back, or what an operation or a task changed."""
@@ -248,6 +282,8 @@ class OfDirectory(OfNamespace):
         What is in the directory and in no snapshot becomes one first: else it would be missing.
         """
         if at is None:
+            if self._vault.namespace(name).name in self._vault.namespaces(prefix=name):
+                raise NamespaceExists(name)
             self._workspace.snapshot_if_changed(reason="before a fork")
         super().fork(name, at=at)
 
@@ -259,3 +295,7 @@ class OfDirectory(OfNamespace):
         done = super().exec(command, timeout_s=timeout_s, rollback_on_failure=rollback_on_failure)
         self._workspace.agree()
         return done
+
+
+def _files(names: Sequence[str] | None) -> list[Name] | None:
+    return None if names is None else [Name.file(name) for name in names]

@@ -5,6 +5,7 @@ answer. Hints say what a tool does to the present: a restore replaces files, and
 everything that it replaces is kept.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
@@ -54,7 +55,10 @@ COMPARED: Final = 40
 LARGEST_COMPARED: Final = 1 << 18
 """Bytes of a file that is compared by its text: a larger one is named with its sizes."""
 
-_PATTERN: Final = frozenset("*?[\\")
+LONGEST_PATTERN: Final = 512
+"""Bytes of a name that would be read as a pattern: so many of them may be chosen by at once."""
+
+_MAGIC: Final = re.compile(r"[*?\[]")
 """Characters with which a name would be read as a pattern, and choose others."""
 
 
@@ -85,12 +89,17 @@ def timeline(subject: Subject, wanted: Page) -> Answer:
 def diff(subject: Subject, wanted: Compare) -> Answer:
     """Shows what differs between two moments."""
     changes = subject.diff(wanted.old, wanted.new, paths=wanted.paths, limit=LISTED)
-    compared = [] if wanted.names_only else [c for c in changes if _is_comparable(c)][:COMPARED]
     lines = [f"Differs: {changes.summary()}", *change_lines(changes)]
+    if wanted.names_only:
+        return answer(lines)
+    files = [each for each in changes if _is_file(each)]
+    compared = [each for each in files if _is_comparable(each)][:COMPARED]
+    if len(files) > len(compared):
+        lines.append(f"Text not shown of {len(files) - len(compared)} of these: `paths` chooses.")
     if not compared:
         return answer(lines)
     keys = {each.key for each in compared}
-    texts = subject.texts(wanted.old, wanted.new, paths=[each.name for each in compared])
+    texts = subject.texts(wanted.old, wanted.new, paths=[_literal(each.name) for each in compared])
     text = "".join(text for change, text in texts if change.key in keys)
     content, is_escaped = safe_content(text)
     return answer([*lines, *_note_of(is_escaped=is_escaped)], content or None)
@@ -125,14 +134,19 @@ def list_files(subject: Subject, wanted: List) -> Answer:
 
 def snapshot(subject: Subject, wanted: Take) -> Answer:
     """Takes a snapshot."""
-    taken = subject.snapshot(wanted.label, reason=wanted.reason)
+    said = wanted.metadata
+    taken = subject.snapshot(wanted.label, reason=wanted.reason, metadata=said)
     return answer(snapshot_lines(taken, coverage_of(taken)))
 
 
 def restore(subject: Subject, wanted: Restore) -> Answer:
     """Brings a snapshot back, or says what that would change."""
     done = subject.restore(
-        wanted.snapshot, paths=wanted.paths, dry_run=not wanted.confirm, limit=LISTED
+        wanted.snapshot,
+        paths=wanted.paths,
+        names=wanted.names,
+        dry_run=not wanted.confirm,
+        limit=LISTED,
     )
     did = "Restored" if wanted.confirm else "Restoring"
     lines = [*restored_lines(done, did=did, way_back="undo")]
@@ -191,10 +205,20 @@ def _said_by(done: Executed) -> Iterator[tuple[str, str]]:
         yield name, text if len(text) <= most else f"…{text[-most:]}"
 
 
+def _is_file(change: Change) -> bool:
+    has_size = change.old_bytes is not None or change.new_bytes is not None
+    return change.plane is Plane.FILES and has_size
+
+
 def _is_comparable(change: Change) -> bool:
     largest = max(change.old_bytes or 0, change.new_bytes or 0)
-    is_plain = change.plane is Plane.FILES and not _PATTERN.intersection(change.name)
-    return is_plain and largest <= LARGEST_COMPARED
+    is_long = len(change.key) > LONGEST_PATTERN and _MAGIC.search(change.name) is not None
+    return largest <= LARGEST_COMPARED and not is_long
+
+
+def _literal(name: str) -> str:
+    """Returns the pattern that a name alone matches: a path that has brackets is taken for one."""
+    return _MAGIC.sub(r"[\g<0>]", name)
 
 
 def _shown(data: bytes, *, is_begun: bool) -> tuple[str, bool, int] | None:

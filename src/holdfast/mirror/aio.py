@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from holdfast.engine.tasks.contexts import Tasks
-from holdfast.ids import IdMaker
+from holdfast.mirror.tasks import Place, RemoteTasks
 from holdfast.mirror.workspace import RemoteWorkspace
-from holdfast.model.basics import SnapshotInfo, SnapshotLike
-from holdfast.model.changes import Restored
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -109,13 +107,11 @@ class AsyncRemoteWorkspace:
 
     def task(self, name: str, *, rollback_on_failure: bool = False) -> Tasks:
         """Returns a task on this directory: an asynchronous context, or a decorator."""
-        return Tasks(
-            self,
-            name,
-            ids=IdMaker(),
-            rollback_on_failure=rollback_on_failure,
-            directory=_Place(self.opened),
-        )
+
+        def opened() -> Place:
+            return self.opened()._place()  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - its waiting form
+
+        return RemoteTasks(self, name, opened=opened, rollback_on_failure=rollback_on_failure)
 
     async def close(self) -> None:
         """Keeps what is known for the next time, and lets go of the directory."""
@@ -128,35 +124,3 @@ class AsyncRemoteWorkspace:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-
-class _Place:
-    """What a task works on: opened when it begins, in the thread that it begins in."""
-
-    def __init__(self, opened: Callable[[], RemoteWorkspace]) -> None:
-        self._opened = opened
-
-    def snapshot(
-        self,
-        label: str | None = None,
-        *,
-        reason: str | None = None,
-        task_id: str | None = None,
-        rules: bytes | None = None,
-    ) -> SnapshotInfo:
-        """Captures everything as it is now."""
-        return self._opened().snapshot(label, reason=reason, task_id=task_id, rules=rules)
-
-    def restore(
-        self, snapshot: SnapshotLike, *, reason: str | None = None, rules: bytes | None = None
-    ) -> Restored:
-        """Brings a snapshot back."""
-        return self._opened().restore(snapshot, reason=reason, rules=rules)
-
-    def read_rules(self) -> bytes:
-        """Returns what says what is left out."""
-        return self._opened().read_rules()
-
-    def find_current(self) -> SnapshotInfo | None:
-        """Returns the snapshot that holds everything as it is, or None."""
-        return self._opened().find_current()

@@ -137,7 +137,12 @@ class Pair:
         return pushed.snapshot
 
     def keep(
-        self, reason: str, follower: Follower, *, keeps_redo: bool = False
+        self,
+        reason: str,
+        follower: Follower,
+        *,
+        keeps_redo: bool = False,
+        overwrite: bool = True,
     ) -> SnapshotInfo | None:
         """Sends what is in the directory and nowhere else; None if all of it is there."""
         self.local.attached.keep_drift(reason, progress=follower.progress, keeps_redo=keeps_redo)
@@ -145,8 +150,8 @@ class Pair:
             return None
         return self.send(
             _safety(reason, keeps_redo=keeps_redo),
-            # Something else is about to take its place in any case.
-            overwrite=True,
+            # Mostly something else is about to take its place in any case.
+            overwrite=overwrite,
             progress=follower.progress,
         )
 
@@ -158,9 +163,15 @@ class Pair:
         follower: Follower,
         reason: str,
         keeps_redo: bool = False,
+        overwrite: bool = True,
     ) -> tuple[A, Moved]:
-        """Lets the server move, and the directory follow; if it cannot, the server goes back."""
-        kept, before = self.keep(reason, follower, keeps_redo=keeps_redo), self.here
+        """Lets the server move, and the directory follow; if it cannot, the server goes back.
+
+        Unless it may `overwrite`, raises `HeadMoved` if others changed files on the server, and the
+        directory has changes of its own.
+        """
+        kept = self.keep(reason, follower, keeps_redo=keeps_redo, overwrite=overwrite)
+        before = self.here
         self.memo.note(replace(self.memo.now, is_following=True))
         try:
             done = act()

@@ -30,13 +30,15 @@ from holdfast.engine.tasks.contexts import Tasks
 from holdfast.engine.timeline.diff import collect_changes
 from holdfast.engine.timeline.selection import Selection, select
 from holdfast.engine.timeline.takeback import check_choice
-from holdfast.errors import Busy, DriftFound, InvalidValue, Unavailable
+from holdfast.errors import Busy, DriftFound, Unavailable
 from holdfast.mirror.comparing import Comparing, texts_of
 from holdfast.mirror.following import Moved, fetch
 from holdfast.mirror.packing import ready
+from holdfast.mirror.tasks import Place, RemoteTasks
 from holdfast.model.archives import Imported, ImportedFiles
 from holdfast.model.basics import EMPTY_MAP, Plane, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Changes, Restored, counted
+from holdfast.model.tasks import TaskRun
 from holdfast.operations.checks import checked
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.operation import takes
@@ -89,8 +91,10 @@ class RemoteWorkspace(Comparing):
 
     def task(self, name: str, *, rollback_on_failure: bool = False) -> Tasks:
         """Returns a task on this directory: a context, plain or asynchronous, or a decorator."""
-        ids = self._local.handle.context.ids
-        return Tasks(self, name, ids=ids, rollback_on_failure=rollback_on_failure, directory=self)
+        place = self._place()
+        return RemoteTasks(
+            self, name, opened=lambda: place, rollback_on_failure=rollback_on_failure
+        )
 
     def take_over(self) -> None:
         """Takes what stands in the directory's place for it, be it what it may."""
@@ -109,17 +113,17 @@ class RemoteWorkspace(Comparing):
 
         Of all that, nothing that is in `except_`. What is there and in no snapshot becomes one
         first, by `rules` if they are told; with `drift="refuse"` it is an error instead. What
-        cannot be captured and would be lost is an error unless `force`.
+        cannot be captured and would be lost is an error unless `force`. With `keep="mine"`, a
+        preview is of what the server has.
         """
-        if wanted.keep is not None:
-            message = "what others did stays only where the timeline is: not in a remote directory"
-            raise InvalidValue(message).with_hint("`undo(task=…)` takes one task back.")
         selection = select(paths=wanted.paths, names=wanted.names, except_=wanted.except_)
         judged = self._local.directory.judged_by(wanted.rules)
         progress, limit = wanted.progress, wanted.limit
         with self._exclusive(makes_anew=not wanted.dry_run), judged:
             self._finish(progress)
             target = self.namespace.get_snapshot(wanted.snapshot)
+            if wanted.dry_run and wanted.keep is not None:
+                return self.namespace.restore(target, keep=wanted.keep, dry_run=True, limit=limit)
             if wanted.dry_run:
                 beside = self._beside(target, selection, wanted)
                 if beside is not None and Plane.FILES not in selection.parts:
@@ -139,10 +143,12 @@ class RemoteWorkspace(Comparing):
                     except_=wanted.except_,
                     limit=limit,
                     reason=wanted.reason,
+                    keep=wanted.keep,
                 ),
                 back=self.namespace.undo,
                 follower=follower,
                 reason=f"before restoring {target.id}",
+                overwrite=wanted.keep is None,
             )
             return self._told(done, moved, follower, limit=limit)
 
@@ -306,6 +312,37 @@ class RemoteWorkspace(Comparing):
         self.close()
 
     # Inside
+
+    def _place(self) -> Place:
+        return Place(self, self._take_back)
+
+    def _take_back(self, end: Callable[[], TaskRun], rules: bytes | None) -> Restored:
+        """Ends a task on the server, which takes it back, and has the directory follow."""
+        with self._exclusive(makes_anew=True), self._local.directory.judged_by(rules):
+            self._finish(no_progress)
+            follower = self._follower(force=False, progress=no_progress)
+            done, moved = self._pair.move(
+                lambda: self._gone_back(end()),
+                back=self.namespace.undo,
+                follower=follower,
+                reason="before a task that failed goes back",
+            )
+            return self._told(done, moved, follower, limit=SHOWN)
+
+    def _gone_back(self, run: TaskRun) -> Restored:
+        """Returns what a server has taken back, as it tells of a task that failed."""
+        if run.restored is None:
+            raise Unavailable(f"the server does not say where task {run.id} went back")
+        shown = self.namespace.get_snapshot(run.restored)
+        return Restored(
+            target=run.before,
+            snapshot=shown,
+            safety_id=None,
+            root=shown.root,
+            changes=self.namespace.diff(shown.parent, shown, limit=SHOWN),
+            # The server has read it back, and what follows is compared with what it names.
+            verified=True,
+        )
 
     def _beside(
         self, target: SnapshotInfo, selection: Selection, wanted: RestoreOfDirectory

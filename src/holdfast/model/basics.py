@@ -12,7 +12,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from holdfast.display import MOST_ROWS, brief, counted, minute, quoted, table
+from holdfast.display import LINE_CHARS, MOST_ROWS, brief, counted, line, minute, quoted, table
 from holdfast.errors import Damaged, InvalidValue, VaultTooNew
 from holdfast.ids import NamespaceId, ObjectId, SnapshotId, TenantId, object_id_of
 from holdfast.jsontext import legible
@@ -168,8 +168,8 @@ class Head(msgspec.Struct, frozen=True):
     journal_hash: bytes | None = None
     """The hash of the newest of them."""
     unfolded: int | None = 0
-    """The sum of the marks of all files and keys of the store that are pending: what is missing of
-    them is noticed by it (`catalog/pending.py`). None if nobody has kept it since the last fold."""
+    """The sum of the marks of all keys that are pending: what is missing of them is noticed by it
+    (`catalog/pending.py`). None if nobody has kept it since the last fold."""
 
     @classmethod
     def of_nothing(cls, tenant_id: TenantId, name: str, *, now: datetime) -> "Head":
@@ -346,6 +346,16 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     directory: str | None = None
     """The attached directory that is looked at, and moves with it; None for the files alone."""
 
+    def __repr__(self) -> str:
+        return line(
+            type(self).__name__,
+            quoted(self.namespace),
+            None if self.exists else "nothing yet",
+            self.position,
+            f"({counted(self.size.entries, 'entry')}, {counted(self.size.bytes, 'byte')})",
+            "dirty" if self.dirty else None,
+        )
+
 
 class Timeline(list[SnapshotInfo]):
     """Snapshots, newest first: a list, which a notebook shows as a table."""
@@ -361,6 +371,12 @@ class Timeline(list[SnapshotInfo]):
         return _as_table(self)
 
 
+def line_of_pairs(metadata: Mapping[str, str]) -> str:
+    """Returns metadata in one line, and of very much the beginning; nothing in it is escaped."""
+    text = " ".join(f"{key}={value}" for key, value in metadata.items())
+    return text if len(text) <= LINE_CHARS else f"{text[: LINE_CHARS - 1]}…"
+
+
 def _as_table(snapshots: Sequence[SnapshotInfo]) -> str:
     rows = (
         (
@@ -371,10 +387,11 @@ def _as_table(snapshots: Sequence[SnapshotInfo]) -> str:
             minute(each.created_at),
             f"{each.size.entries:,}",
             f"{each.size.bytes:,}",
+            line_of_pairs(each.metadata),
             " ".join(("pinned",) * each.pinned + ("partial",) * each.is_partial),
         )
         for each in snapshots[:MOST_ROWS]
     )
-    titles = ("#", "snapshot", "kind", "label", "taken", "entries", "bytes", "")
+    titles = ("#", "snapshot", "kind", "label", "taken", "entries", "bytes", "metadata", "")
     left = len(snapshots) - MOST_ROWS
     return table(titles, rows, more=f"and {left:,} more" if left > 0 else "")

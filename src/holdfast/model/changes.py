@@ -394,9 +394,11 @@ class Restored:
     recovered: Annotated[str | None, Inside()] = None
     """What was put right before, if an earlier restore of the directory had been interrupted."""
     left: Names = ()
-    """What stays as others made it after the task that was taken back, each with its plane."""
+    """What stays as others made it after the task that was taken back, or since nobody can tell
+    whose it is, each with its plane."""
     by_snapshots: bool = False
-    """Whether all that lies between a task's two snapshots counted as the task's own."""
+    """Whether all that lies between a task's two snapshots, and that no other task noted, counted
+    as the task's own."""
 
     def __repr__(self) -> str:
         said = [self.changes.summary(), "verified" if self.verified else "NOT VERIFIED"]

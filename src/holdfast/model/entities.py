@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from holdfast.display import counted, line
 from holdfast.ids import NamespaceId
 
 
@@ -63,3 +64,11 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     by_hour: tuple[HourCount, ...]
     """Traces of the last 24 hours, by the hour that they fall into; hours without any are left
     out."""
+
+    def __repr__(self) -> str:
+        parts = [(self.sessions, "session"), (self.turns, "turn"), (self.memories, "memory")]
+        told = ", ".join(counted(number, noun) for number, noun in parts)
+        return line(
+            type(self).__name__,
+            f"{told}, {counted(self.entities, 'entity')}, {counted(self.storage_bytes, 'byte')}",
+        )

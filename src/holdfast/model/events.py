@@ -5,7 +5,7 @@ to clients; a trace (`model_traces`) is kept as evidence. Events age out, traces
 """
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -74,6 +74,25 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     def __repr__(self) -> str:
         where = None if self.namespace is None else f"in {quoted(self.namespace)}"
         return line("Event", self.event_id, self.type, minute(self.created_at), where)
+
+
+class EventEnd(NamedTuple):
+    """Where a tenant's events end, and the timeline of the database."""
+
+    number: int
+    created_us: int
+    timeline: int | None
+    """On which timeline that number was given out; None where nobody knows."""
+    timeline_now: int | None
+    """On which one the database is now; None where it has none, or does not say."""
+
+    @property
+    def was_set_back(self) -> bool:
+        """Says whether the database may lack events that somebody has seen.
+
+        A replica was promoted since, or a state of before was brought back.
+        """
+        return None not in (self.timeline, self.timeline_now) and self.timeline != self.timeline_now
 
 
 class EventPage(msgspec.Struct, frozen=True, kw_only=True):

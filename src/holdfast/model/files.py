@@ -9,6 +9,7 @@ from typing import Annotated, Final
 
 import msgspec
 
+from holdfast.display import counted, line, minute, quoted
 from holdfast.errors import InvalidValue
 from holdfast.model.marks import HERE, UNSAID
 from holdfast.model.names import FileName, LinkTarget
@@ -63,6 +64,17 @@ class FileInfo(msgspec.Struct, frozen=True):
     """Where a link points."""
     tag: Annotated[str | None, UNSAID] = None
     """Of one file that was asked for, or written: a name for its bytes. Others have another."""
+
+    def __repr__(self) -> str:
+        return line(
+            type(self).__name__,
+            quoted(self.path),
+            self.kind,
+            None if self.target is None else f"to {quoted(self.target)}",
+            f"{self.mode:04o}",
+            counted(self.size_bytes, "byte"),
+            None if self.modified_at is None else minute(self.modified_at),
+        )
 
     @property
     def is_dir(self) -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from holdfast.display import line, quoted
 from holdfast.ids import TenantId
 from holdfast.model.marks import Inside, Named, Shape
 
@@ -54,6 +55,16 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: Annotated[datetime | None, Inside()] = None
     last_used_at: datetime | None = None
     requests: int = 0
+
+    def __repr__(self) -> str:
+        return line(
+            type(self).__name__,
+            self.id,
+            quoted(self.name),
+            self.scope.value,
+            None if self.namespace is None else f"for {quoted(self.namespace)}",
+            "revoked" if self.revoked_at is not None else None,
+        )
 
     @property
     def key_id(self) -> str:

@@ -31,6 +31,17 @@ class TimelinePage(msgspec.Struct, frozen=True, kw_only=True):
     """How many snapshots there are, whichever were asked for."""
 
 
+class SnapshotsPage(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of those snapshots that were taken on purpose."""
+
+    snapshots: list[SnapshotInfo]
+    """Newest first."""
+    has_more: bool
+    """Whether there is more to look at."""
+    next_before: int | None
+    """Where it goes on: `before` of the next request; None if nothing follows."""
+
+
 class FolderCount(msgspec.Struct, frozen=True, kw_only=True):
     """How much differs in one folder."""
 

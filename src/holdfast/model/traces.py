@@ -164,6 +164,7 @@ class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
     agent_id: str | None = None
     action: str | None = None
     actor: str | None = None
+    task_id: str | None = None
     resource_type: str | None = None
     resource_id: str | None = None
     since_us: int = -(2**62)
@@ -197,6 +198,8 @@ class TraceInfo(msgspec.Struct, frozen=True, kw_only=True):
     resource_type: str | None = None
     resource_id: str | None = None
     actor: str | None = None
+    task_id: str | None = None
+    """The innermost task that it was done in; None for none."""
     request_id: str | None = None
     """By which request of a server it was done; None for none, and for what an agent adds."""
     via: str | None = None

@@ -269,6 +269,11 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True):
     """What of packs is in the catalog."""
     looked_after_at: datetime | None
     collected_at: datetime | None
+    replicas: int = 0
+    """Those that receive the log of the database."""
+    replica_lag_bytes: int | None = None
+    """How much of the log the last of them has still to keep; None if there is none, or the
+    database does not let us look."""
 
 
 class AuditProblem(msgspec.Struct, frozen=True):

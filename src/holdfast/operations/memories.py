@@ -28,7 +28,7 @@ class AddMemory(Operation[Memory], post="/v1/memories", status=201):
     agent_id: str | None = None
 
 
-class GetMemory(Operation[Memory], get="/v1/memories/{memory_id}"):
+class GetMemory(Operation[Memory], get="/v1/memories/{memory_id}", of_moments=True):
     """Returns a memory by its id; raises `MemoryNotFound`."""
 
     memory_id: str
@@ -69,6 +69,7 @@ class ListMemories(
     get="/v1/memories",
     under="data",
     paged=Paged("starting_after", "id", usual=20, most=100, unknown=(MemoryNotFound,)),
+    of_moments=True,
 ):
     """Returns memories, newest first; `starting_after` continues below one, by its id.
 

@@ -14,13 +14,13 @@ from holdfast.model.basics import (
     Metadata,
     SnapshotInfo,
     SnapshotLike,
-    Timeline,
     checked_metadata,
     id_of,
 )
 from holdfast.model.changes import Restored
 from holdfast.model.marks import Named, Shape, Text
 from holdfast.model.names import Name, check_names
+from holdfast.model.timelines import SnapshotsPage
 from holdfast.operations.choices import (
     SHOWN,
     Listed,
@@ -110,7 +110,7 @@ _SAID: Final = [each.name for each in fields(Note) if each.name in SnapshotInfo.
 
 
 def _whole(name: str) -> str:
-    # Where a vendor's clients ask, too, of several that begin like that none is meant.
+    # What is brought back or taken off is named in full: tomorrow, two may begin like that.
     if name != NEWEST and not is_snapshot_id(name):
         raise SnapshotNotFound(name)
     return name
@@ -146,19 +146,8 @@ class Choice(Arguments):
         )
 
 
-class ListSnapshots(
-    Choice,
-    Operation[Timeline],
-    get="/v1/snapshots",
-    under="snapshots",
-    paged=Paged("before", "number", usual=200, most=200),
-):
-    """Returns the snapshots that were taken on purpose, newest first.
-
-    `before` continues below a `number`. With `all`, those that undo and restore left are listed,
-    too; with `metadata`, only those that have all of these pairs, and with `label`, `task_id` or
-    `trace_id` those that have exactly that.
-    """
+class ListSnapshots(Choice):
+    """Which of the snapshots that were taken on purpose are listed; or of `all`."""
 
     _: KW_ONLY
     before: Number | None = None
@@ -167,6 +156,21 @@ class ListSnapshots(
     def means(self, snapshot: SnapshotInfo) -> bool:
         """Says whether one was taken on purpose, and is among them."""
         return (self.all or snapshot.kind is Kind.SNAPSHOT) and super().means(snapshot)
+
+
+class GetSnapshots(
+    ListSnapshots,
+    Operation[SnapshotsPage],
+    get="/v1/snapshots",
+    part=Paged("before", "number", usual=200, most=200),
+):
+    """Returns the snapshots that were taken on purpose, newest first.
+
+    `before` continues below a `number`. With `all`, those that undo and restore left are listed,
+    too; with `metadata`, only those that have all of these pairs, and with `label`, `task_id` or
+    `trace_id` those that have exactly that. A search ends after a third of a second, too: it may
+    be without snapshots then, and `next_before` goes on.
+    """
 
 
 class GetSnapshot(Operation[SnapshotInfo], get="/v1/timeline/{snapshot_id}"):

@@ -4,6 +4,7 @@ from dataclasses import KW_ONLY
 from typing import Any, Final
 
 from holdfast.errors import InvalidValue, TaskNotFound
+from holdfast.model.basics import SnapshotLike
 from holdfast.model.tasks import Schedule, TaskRun
 from holdfast.operations.choices import Period
 from holdfast.operations.operation import Operation, Paged
@@ -46,23 +47,29 @@ class GetTask(Operation[TaskRun], get=_ONE):
 
 
 class CompleteTask(Operation[TaskRun], post=f"{_ONE}/complete", needs_body=False):
-    """Ends a task well: takes a snapshot that bears its name. Said again, it changes nothing."""
+    """Ends a task well: takes a snapshot that bears its name. Said again, it changes nothing.
+
+    Who has taken it says so: a `snapshot` that names the task.
+    """
 
     task_id: str
     _: KW_ONLY
     reason: str | None = None
+    snapshot: SnapshotLike | None = None
 
 
 class FailTask(Operation[TaskRun], post=f"{_ONE}/fail", needs_body=False):
     """Ends a task that went wrong: keeps the attempt, and goes back if that is wanted.
 
-    Said again, it finishes what a crash has left half done.
+    Said again, it finishes what a crash has left half done. Who has kept the attempt says so: a
+    `snapshot` that names the task.
     """
 
     task_id: str
     _: KW_ONLY
     error: str | None = None
     rollback: bool | None = None
+    snapshot: SnapshotLike | None = None
 
 
 class CreateSchedule(Operation[Schedule], post="/v1/schedules", status=201):

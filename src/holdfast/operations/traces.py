@@ -21,6 +21,7 @@ class TraceChoice(Arguments):
     session_id: str | None = None
     action: str | None = None
     actor: str | None = None
+    task_id: str | None = None
     user_id: str | None = None
     agent_id: str | None = None
     resource_type: str | None = None

@@ -64,7 +64,13 @@ from holdfast.sdk.groups.activity import GitBackups, Schedules, TaskRuns, Traces
 from holdfast.sdk.groups.commands import running
 from holdfast.sdk.groups.events import Events
 from holdfast.sdk.groups.files import Files, FilesReader
-from holdfast.sdk.groups.sessions import Entities, Memories, Sessions, SessionsReader
+from holdfast.sdk.groups.sessions import (
+    Entities,
+    Memories,
+    MemoriesReader,
+    Sessions,
+    SessionsReader,
+)
 from holdfast.sdk.groups.store import Store, StoreReader
 from holdfast.sdk.groups.timeline import (
     Snapshots,
@@ -72,6 +78,7 @@ from holdfast.sdk.groups.timeline import (
     history_steps,
     of_snapshot,
     snapshot_or_none,
+    snapshots_steps,
     timeline_steps,
     with_whole_id,
 )
@@ -101,6 +108,7 @@ class Moment(Group[F]):
         self.files: FilesReader[F] = FilesReader(sender, at=snapshot_id)
         self.store: StoreReader[F] = StoreReader(sender, at=snapshot_id)
         self.sessions: SessionsReader[F] = SessionsReader(sender, at=snapshot_id)
+        self.memory: MemoriesReader[F] = MemoriesReader(sender, at=snapshot_id)
 
     def __repr__(self) -> str:
         return f"<Moment of {self.sender.line.namespace!r} at {self._snapshot_id}>"
@@ -252,7 +260,11 @@ class Agent(Group[F]):
         """Captures everything as it is now, as `snapshot` does."""
         return asking(TakeSnapshot(label))
 
-    list_snapshots = method(ListSnapshots)
+    @flow
+    @takes(ListSnapshots)
+    def list_snapshots(self, wanted: ListSnapshots) -> Steps[Timeline]:
+        """Returns the snapshots that were taken on purpose, or `all`, newest first."""
+        return (yield from snapshots_steps(wanted))
 
     @flow
     def restore_snapshot(self, snapshot: SnapshotLike) -> Steps[int]:

@@ -224,6 +224,8 @@ class Sender(Protocol):
 class Group(Generic[F]):
     """Methods that belong together, of one client."""
 
+    _is_awaited = False
+    """Whether methods of this class, and not of an instance alone, are known to be coroutines."""
     above: Mapping[str, str] = MappingProxyType({})
     """What all its operations say: the workspace that they are for, the snapshot they look at."""
 
@@ -279,13 +281,28 @@ class _Answering(_Described[P, T]):
     """A method that returns an answer, or a coroutine that does."""
 
     @overload
-    def __get__(self, group: None, _: object) -> Self: ...
+    def __get__(self, group: None, owner: object) -> Self: ...
     @overload
-    def __get__(self, group: Group[Sync], _: object) -> Callable[P, T]: ...
+    def __get__(self, group: Group[Sync], owner: object) -> Callable[P, T]: ...
     @overload
-    def __get__(self, group: Group[Async], _: object) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, group: object, _: object) -> Any:
+    def __get__(
+        self, group: Group[Async], owner: object
+    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, group: object, owner: object) -> Any:
+        if group is None and getattr(owner, "_is_awaited", False):
+            return self._awaited
         return self._bind(group)
+
+    @functools.cached_property
+    def _awaited(self) -> Callable[..., Coroutine[Any, Any, T]]:
+        """The method of a class whose methods are coroutines, so that `help` says to await it."""
+        method: Any = self._method
+
+        @functools.wraps(method)
+        async def awaited(*args: Any, **kwargs: Any) -> T:  # noqa: ANN401 - as the method takes
+            return await method(*args, **kwargs)
+
+        return awaited
 
 
 class asked(_Described[[], T]):  # noqa: N801 - a decorator

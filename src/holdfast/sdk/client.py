@@ -54,6 +54,8 @@ class Waiting(Group[Sync]):
 class Awaiting(Group[Async]):
     """A client whose methods are coroutines."""
 
+    _is_awaited = True
+
     @classmethod
     def from_env(cls) -> Self:
         """Makes a client of what the environment says."""

@@ -36,7 +36,7 @@ from holdfast.server.counting import MOST_VALUES
 from holdfast.server.directories import Directories
 from holdfast.server.failures import Rephrase, answer_to, say_plainly
 from holdfast.server.logs import log_to
-from holdfast.server.measuring import measuring
+from holdfast.server.measuring import PACKS_ANSWERED, measuring
 from holdfast.server.observing import Observer, request_id_of
 from holdfast.server.openapi import describe
 from holdfast.server.outbound import Sender
@@ -44,7 +44,7 @@ from holdfast.server.pacing import Pace
 from holdfast.server.packing import is_long, packed
 from holdfast.server.proxies import Behind
 from holdfast.server.rates import Rates, Refusing
-from holdfast.server.readiness import Readiness
+from holdfast.server.readiness import Packs, Readiness
 from holdfast.server.requests import Request, Services
 from holdfast.server.responses import LARGE_BYTES, Response, Stream
 from holdfast.server.room import Room
@@ -162,11 +162,14 @@ def make_app(config: Config, vault: Holdfast, texts: TextProcesses) -> App:
     jobs = _jobs(config, vault, record, sender, stopping, pace=pace)
     jobs["rates"] = upkeep.giving_back(rates.give_back)
     jobs["metrics"] = measuring(vault)
+    packs = _packs_of(config, vault)
+    jobs |= {} if packs is None else {"packs": packs.look}
     people = [] if browsers is None else _of_people(config, browsers, vault)
     table = Table([*_groups(config), Group(people, _SIGN_IN_BYTES)], VERDICTS)
     services = Services(
         config=config,
         readiness=Readiness(vault.ping, is_leaving=stopping.is_leaving),
+        packs=packs,
         streams=Streams(stopping),
         sender=sender,
         sign=trove.sign,
@@ -270,6 +273,13 @@ def _jobs(
             outbox, sender, sign=trove.sign, is_stopping=stopping.is_set
         )
     return jobs
+
+
+def _packs_of(config: Config, vault: Holdfast) -> Packs | None:
+    """Returns what asks the place of packs how it is; None where it is the server's own disk."""
+    if config.objects_url is None:
+        return None
+    return Packs(vault.ping_packs, note=PACKS_ANSWERED.set_to_current_time)
 
 
 def _warn_without_git(vault: Holdfast) -> None:

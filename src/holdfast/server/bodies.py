@@ -37,6 +37,9 @@ COUNTED_BYTES: Final = 1 << 20
 _HALF: Final = re.compile(rb"\\u[dD][89abAB]..(?!\\u[dD][c-fC-F])")
 """The first half of a character without the second."""
 
+_NAMED: Final = re.compile("(?:missing required|contains unknown) field `([^`]*)`")
+"""How it is said of a field that it is not there, or not known."""
+
 _TURN: Final = Lock()
 """Who decodes a large body. Several would take the interpreter from each other, and nobody else
 would come to it between two of them."""
@@ -164,7 +167,11 @@ def decode(text: bytes, decoder: Decoder) -> Any:  # noqa: ANN401 - what the dec
             return decoder.decode(text)
     except msgspec.ValidationError as exc:
         what, _, where = str(exc).partition(" - at `$.")
-        raise Unfit(f"{where.rstrip('`')}: {what}" if where else what) from exc
+        where = where.rstrip("`")
+        # What is missing, or is not known, is named in the sentence and not in the place.
+        named = _NAMED.search(what)
+        param = ".".join(filter(None, (where, named and named[1]))) or None
+        raise Unfit(f"{where}: {what}" if where else what, param=param) from exc
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as exc:
         # Of half a character near the end, the decoder says that the body ends too early.
         is_half = "surrogate" in str(exc) or _HALF.search(text)

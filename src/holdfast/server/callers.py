@@ -17,6 +17,7 @@ from holdfast.engine.tenancy.signins import SignedIn
 from holdfast.engine.tenant import TenantVault
 from holdfast.engine.vault import Holdfast
 from holdfast.errors import AddOnly, HoldfastError, InvalidName, InvalidValue
+from holdfast.ids import is_made_id
 from holdfast.model.keys import Key
 from holdfast.model.keys import Scope as KeyScope
 from holdfast.running import Door
@@ -242,13 +243,20 @@ def _named_within(request: Request, header: str | None) -> str | None:
 
 
 def _door(request: Request) -> Door | None:
-    """Returns which tasks a request says it is made in; None if it says nothing of it."""
+    """Returns which tasks a request says it is made in; None if it says nothing of it.
+
+    What has not the form of a task's id is none: traces repeat these for good.
+    """
     value = request.headers.get(TASK_HEADER)
     if value is None:
         return None
     *within, last = value[:MAX_TASK_CHARS].decode("latin-1").split(" ")
-    names = dict.fromkeys(each for each in (*within, last) if each.startswith("task-"))
+    names = dict.fromkeys(each for each in (*within, last) if _is_task(each))
     return Door([*names][:MOST_WITHIN], names_tasks=last == NEW_TASK)
+
+
+def _is_task(name: str) -> bool:
+    return name.startswith("task-") and is_made_id(name)
 
 
 def name_in(header: str) -> str:

@@ -23,6 +23,7 @@ from holdfast.errors import (
     Unavailable,
 )
 from holdfast.model.values import to_json
+from holdfast.operations.forms import Place
 from holdfast.server.problems import (
     FAULT,
     NoMethod,
@@ -78,8 +79,8 @@ class Failure:
     detail: str | list[dict[str, Any]] | None
     error: Exception | None = None
     """What was raised; None where nothing was, since the request could not even be read."""
-    place: str = "body"
-    """Where the part is that did not fit: in the query, or in the body."""
+    place: str = Place.BODY
+    """Where the part is that did not fit: in the query, a header, or the body."""
 
     def encode(self) -> bytes:
         """Returns the body that tells it."""
@@ -108,10 +109,18 @@ def answer_to(request: Request, error: Exception, rephrase: Rephrase = say_plain
         logger.error("a request failed (request %s)", request.id, exc_info=error)
     problem.request_id = request.id
     failure = Failure(request.path, status, problem, problem.message, error)
-    if problem.param is not None and problem.param in dict(request.query):
-        failure.place = "query"
+    failure.place = _place_of(request, problem.param)
     rephrase(failure)
     return Response(failure.encode(), status=failure.status, headers=_headers(failure))
+
+
+def _place_of(request: Request, param: str | None) -> str:
+    """Returns where a part of a request is: of one that has no body, in the query."""
+    if param is not None and param in dict(request.query):
+        return Place.QUERY
+    if param is not None and param.lower().encode() in request.headers:
+        return Place.HEADER
+    return Place.QUERY if request.method in ("GET", "DELETE") else Place.BODY
 
 
 def _tell_operator(error: HoldfastError, request: Request) -> None:

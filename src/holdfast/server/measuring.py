@@ -5,6 +5,7 @@ keep a database busy. Each worker measures by itself; what it counts is added up
 and what the catalog knows is the same for all.
 """
 
+import math
 import time
 from collections.abc import Callable
 from typing import Final
@@ -22,6 +23,7 @@ ASKS_S: Final = 15.0
 
 _SUM: Final = "livesum"
 _LAST: Final = "livemostrecent"
+_LEAST: Final = "livemin"
 
 USED: Final = Gauge(
     "holdfast_catalog_used",
@@ -65,6 +67,20 @@ INLINE: Final = Gauge(
     "holdfast_inline_bytes",
     "Bytes of packs that are in the catalog, until they are moved to where packs are.",
     multiprocess_mode=_LAST,
+)
+
+REPLICAS: Final = Gauge(
+    "holdfast_replicas", "Replicas that the database sends its log to.", multiprocess_mode=_LAST
+)
+REPLICA_LAG: Final = Gauge(
+    "holdfast_replica_lag_bytes",
+    "How much of the log the last of them has still to keep; NaN where nobody can say.",
+    multiprocess_mode=_LAST,
+)
+PACKS_ANSWERED: Final = Gauge(
+    "holdfast_packs_answered_timestamp_seconds",
+    "When the bucket, or wherever else packs are, last answered; 0 for packs beside the rows.",
+    multiprocess_mode=_LEAST,
 )
 
 _COUNTERS: Final[dict[str, Counter]] = {
@@ -115,6 +131,9 @@ class Measuring:
         for gauge, at in ((DUE_SINCE, found.deliveries_since), (COLLECTED, found.collected_at)):
             gauge.set(0 if at is None else at.timestamp())
         INLINE.set(found.inline_bytes)
+        REPLICAS.set(found.replicas)
+        lag = found.replica_lag_bytes
+        REPLICA_LAG.set(math.nan if lag is None else lag)
 
 
 def measuring(vault: Holdfast) -> Job:

@@ -62,17 +62,17 @@ _OUR_OWN: Final = ("application/json", "text/")
 """Types of what we say ourselves; of any other type are bytes that somebody stored."""
 
 
-def _nothing(_: int, /) -> Sequence[Header]:
+def _nothing(_path: str, _begun: int, /) -> Sequence[Header]:
     return ()
 
 
 class Observer:
-    """Watches the requests of one application; `beside` is what else every answer says."""
+    """Watches the requests of one application; `beside` is what else an answer at a path says."""
 
     def __init__(
         self,
         rates: Rates,
-        beside: Callable[[int], Sequence[Header]] = _nothing,
+        beside: Callable[[str, int], Sequence[Header]] = _nothing,
         *,
         is_leaving: Callable[[], bool] = lambda: False,
         trusts_traces: bool = False,
@@ -101,7 +101,7 @@ class Observer:
         return [
             *(response.guard or usual),
             (b"x-request-id", request.id.encode()),
-            *self._beside(begun),
+            *self._beside(request.path, begun),
             *self._rates.headers(request.caller),
             # A connection that is kept would be closed while something is on its way here.
             *(_LAST if self._is_leaving() else ()),

@@ -137,7 +137,7 @@ class Parameters:
             self._read(request, found)
             for each in self._required:
                 if each.name not in found:
-                    raise Unfit(_missing(each, request))
+                    raise Unfit(_missing(each, request), param=each.wire)
         for name, (make, parameters) in self.made.items():
             found[name] = make(**parameters.values(request))
         return found
@@ -161,15 +161,16 @@ class Parameters:
             self._convert(given, found)
 
     def _convert(self, given: dict[str, Any], found: dict[str, Any]) -> None:
-        unfit = list[str]()
+        unfit = dict[str, str]()
         for each in self.own:
             if each.name in given:
                 try:
                     found[each.name] = _value(given[each.name], each)
                 except msgspec.ValidationError as exc:
-                    unfit.append(f"{each.wire}: {str(exc).partition(' - at `')[0]}")
+                    unfit[each.wire] = str(exc).partition(" - at `")[0]
         if unfit:
-            raise Unfit("; ".join(unfit[:MOST_TOLD]))
+            said = [f"{name}: {what}" for name, what in unfit.items()]
+            raise Unfit("; ".join(said[:MOST_TOLD]), param=next(iter(unfit)))
 
 
 def _value(text: Annotation, parameter: Parameter) -> Annotation:

@@ -3,6 +3,11 @@
 What a server stands on is asked in a thread of its own, one question at a time, so that neither
 requests nor others who ask keep it waiting. Who asks while a question is under way waits for its
 answer, too; one that has not come in time is told to have not come.
+
+Where packs are elsewhere that place is asked beside this, again and again, and who asks the server
+hears how it was: a bucket is slow at times, and costs money. One that is away makes no server
+unready. What is small goes on without it, and it is away for all servers at once: a proxy would be
+left with none.
 """
 
 import asyncio
@@ -12,10 +17,17 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from holdfast.errors import Unavailable
+from holdfast.errors import HoldfastError, Unavailable
 from holdfast.server.problems import AboutToStop
 
 PATIENCE_S: Final = 0.9
+
+ASKS_S: Final = 10.0
+AGAIN_S: Final = 5.0
+"""How often the place of packs is asked, and how soon again where it did not answer."""
+
+AWAY_S: Final = 30.0
+"""After so long without an answer it is away: a request that it refuses now and then is no news."""
 
 
 class Readiness:
@@ -69,3 +81,35 @@ class Readiness:
         else:
             asked.set_exception(failure)
             asked.exception()  # Those who wait have it; perhaps nobody does any more.
+
+
+class Packs:
+    """Asks the place of packs now and then, and knows when it last answered."""
+
+    def __init__(
+        self,
+        ask: Callable[[], object],
+        *,
+        note: Callable[[], object] = lambda: None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`note` is called with each answer. Whoever begins has just heard from it."""
+        self._ask, self._note, self._clock = ask, note, clock
+        self._answered_at, self.taken_s = clock(), 0.0
+
+    @property
+    def is_away(self) -> bool:
+        """Whether nothing was heard of it for long, also where it still has to answer."""
+        return self._clock() - self._answered_at > AWAY_S
+
+    def look(self) -> float:
+        """Asks; returns the seconds until the next time."""
+        begun = self._clock()
+        try:
+            self._ask()
+        except HoldfastError:
+            return AGAIN_S  # Who reads or writes there says what is wrong.
+        self._answered_at = self._clock()
+        self.taken_s = self._answered_at - begun
+        self._note()
+        return ASKS_S

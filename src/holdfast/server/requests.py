@@ -15,7 +15,7 @@ from holdfast.server.config import Config
 from holdfast.server.directories import Directories
 from holdfast.server.outbound import Sender
 from holdfast.server.problems import BodyTooLarge, Forbidden, Unfit
-from holdfast.server.readiness import Readiness
+from holdfast.server.readiness import Packs, Readiness
 from holdfast.server.room import Room, Taken
 from holdfast.server.streams import Streams
 from holdfast.server.threads import Turns, tenant_here
@@ -67,6 +67,8 @@ class Services:
 
     config: Config
     readiness: Readiness
+    packs: Packs | None
+    """How the place of packs is, where that is elsewhere."""
     streams: Streams
     sender: Sender
     sign: Sign

@@ -105,10 +105,12 @@ def options(path: Paths, methods: list[str]) -> Route:
     """Returns the route that says which methods a path has."""
     allow = ", ".join(sorted([*methods, "OPTIONS"]))
 
-    def told() -> Response:
+    def allowed() -> Response:
         return Response(status=NO_CONTENT, headers={"Allow": allow})
 
-    return _declared("OPTIONS", path, {"who": Who.KEY, "work": None, "is_described": False})(told)
+    return _declared("OPTIONS", path, {"who": Who.KEY, "work": None, "is_described": False})(
+        allowed
+    )
 
 
 def _declared(method: str, path: Paths, options: Options) -> Declare:

@@ -289,22 +289,22 @@ static PyObject *core_max_history(PyObject *self, void *Py_UNUSED(closure))
 }
 
 static PyMethodDef core_methods[] = {
-    METHOD("set", core_set, "Puts a value under a key."),
-    METHOD("set_many", core_set_many, "Puts many values, all or none of them."),
-    METHOD("delete", core_delete, "Deletes a key; says whether it was there."),
-    {"clear", core_clear, METH_NOARGS, PyDoc_STR("Deletes every key of every namespace.")},
-    METHOD("put", core_put, "Puts a value that is already encoded."),
-    METHOD("put_many", core_put_many,
+    METHOD("set", core_set, "namespace, key, value", "Puts a value under a key."),
+    METHOD("set_many", core_set_many, "items", "Puts many values, all or none of them."),
+    METHOD("delete", core_delete, "namespace, key", "Deletes a key; says whether it was there."),
+    PLAIN_METHOD("clear", core_clear, "Deletes every key of every namespace."),
+    METHOD("put", core_put, "namespace, key, data", "Puts a value that is already encoded."),
+    METHOD("put_many", core_put_many, "items",
            "Puts many values that are already encoded, all or none; None deletes."),
-    {"snapshot", core_snapshot, METH_NOARGS,
-     PyDoc_STR(
-         "Returns the store as it is now; costs the same for ten entries and for a million.")},
-    METHOD("restore", core_restore,
+    PLAIN_METHOD("snapshot", core_snapshot,
+                 "Returns the store as it is now; costs the same for ten entries and for a "
+                 "million."),
+    METHOD("restore", core_restore, "snapshot",
            "Makes the store what a snapshot shows: every namespace, every key."),
-    {"history", core_history, METH_NOARGS,
-     PyDoc_STR("Returns the snapshots that the store itself keeps, oldest first.")},
-    {"clear_history", core_clear_history, METH_NOARGS,
-     PyDoc_STR("Lets go of the snapshots that the store itself keeps.")},
+    PLAIN_METHOD("history", core_history,
+                 "Returns the snapshots that the store itself keeps, oldest first."),
+    PLAIN_METHOD("clear_history", core_clear_history,
+                 "Lets go of the snapshots that the store itself keeps."),
     {NULL},
 };
 

@@ -59,6 +59,9 @@ env:
   - { name: HOLDFAST_TLS_CERTIFICATE, value: /run/secrets/tls/tls.crt }
   - { name: HOLDFAST_TLS_KEY, value: /run/secrets/tls/tls.key }
   {{- end }}
+  {{- range $name, $value := .Values.spans }}
+  - { name: {{ $name }}, value: {{ $value | toString | quote }} }
+  {{- end }}
 volumeMounts:
   - { name: settings, mountPath: /etc/holdfast, readOnly: true }
   - { name: secrets, mountPath: /run/secrets/holdfast, readOnly: true }

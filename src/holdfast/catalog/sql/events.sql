@@ -35,7 +35,10 @@ INSERT INTO event_ends (tenant_id, number, created_us) VALUES (:tenant_id, 0, 0)
 ON CONFLICT (tenant_id) DO NOTHING
 
 -- name: move_event_end
-UPDATE event_ends SET number = :number, created_us = :created_us WHERE tenant_id = :tenant_id
+UPDATE event_ends
+SET number = :number, created_us = :created_us,
+    timeline = COALESCE(CAST(:timeline AS BIGINT), timeline)
+WHERE tenant_id = :tenant_id
 
 -- name: restore_event_end
 INSERT INTO event_ends (tenant_id, number, created_us)

@@ -17,7 +17,6 @@ RETURNING token
 UPDATE leases SET until = {now} + :term_us
 WHERE name = :name AND token = :token AND until > 0
 
--- The row stays: who comes next has another token.
 -- name: end_lease
 UPDATE leases SET until = 0 WHERE name = :name AND token = :token
 

@@ -24,6 +24,9 @@ SELECT {memory}, embedding FROM memories
 WHERE namespace_id = :namespace_id AND deleted_at IS NULL AND id > :after
 ORDER BY id LIMIT :most
 
+-- name: memory_ids
+SELECT id FROM memories WHERE namespace_id = :namespace_id
+
 -- What was deleted, or set aside, comes back.
 -- name: put_memory
 INSERT INTO memories

@@ -46,6 +46,11 @@ ORDER BY t.started_at DESC, t.id DESC LIMIT :most
 SELECT t.started_at FROM tasks t JOIN namespaces n ON n.id = t.namespace_id
 WHERE t.id = :id AND n.tenant_id = :tenant_id
 
+-- name: active_tenants
+SELECT t.id FROM tenants t
+WHERE EXISTS (SELECT 1 FROM journal j WHERE j.tenant_id = t.id AND j.created_at >= :since)
+    OR EXISTS (SELECT 1 FROM rollback_levels r WHERE r.tenant_id = t.id)
+
 -- Sessions are counted where there were rollbacks alone: elsewhere the rate is 0.
 
 -- name: rollback_counts

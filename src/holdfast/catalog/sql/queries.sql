@@ -7,6 +7,9 @@ SELECT {tenant} FROM tenants WHERE name = :name
 -- name: iter_tenants
 SELECT {tenant} FROM tenants ORDER BY id
 
+-- name: has_other_tenants
+SELECT EXISTS (SELECT 1 FROM tenants WHERE id < :tenant_id OR id > :tenant_id)
+
 -- name: add_tenant
 INSERT INTO tenants (name, public_id, created_at) VALUES (:name, :public_id, :now)
 ON CONFLICT (name) DO NOTHING
@@ -88,6 +91,20 @@ WHERE id = :namespace_id
 SELECT n.id FROM namespaces n
 WHERE n.id = :namespace_id AND n.sequence = :sequence AND n.writer = :writer AND n.checksum = :checksum
   AND EXISTS (SELECT 1 FROM tenants t WHERE t.id = :tenant_id AND t.quota_bytes IS NULL)
+
+-- The mark of a key that is about to be put, if it is not pending yet.
+-- name: mark_pending
+UPDATE namespaces SET unfolded = unfolded + CAST(:mark AS BIGINT)
+WHERE id = :namespace_id AND NOT EXISTS (
+    SELECT 1 FROM pending p WHERE p.namespace_id = :namespace_id AND p.plane = :plane AND p.key = :key
+)
+
+-- That of one that is about to be discarded, if it is pending.
+-- name: unmark_pending
+UPDATE namespaces SET unfolded = unfolded - CAST(:mark AS BIGINT)
+WHERE id = :namespace_id AND EXISTS (
+    SELECT 1 FROM pending p WHERE p.namespace_id = :namespace_id AND p.plane = :plane AND p.key = :key
+)
 
 -- name: take_unfolded
 UPDATE namespaces SET unfolded = unfolded - CAST(:mark AS BIGINT) WHERE id = :namespace_id
@@ -392,30 +409,57 @@ SELECT id, pack_id, size, touched FROM objects
 WHERE tenant_id = :tenant_id AND id > :after ORDER BY id LIMIT :most
 
 -- name: count_pack
-INSERT INTO pack_sums (tenant_id, part, bytes) VALUES (:tenant_id, {part}, :bytes)
-ON CONFLICT (tenant_id, part) DO UPDATE SET bytes = pack_sums.bytes + excluded.bytes
+INSERT INTO pack_sums (tenant_id, part, bytes, inline_packs, inline_bytes)
+VALUES (:tenant_id, {part}, :bytes, :inline_packs, :inline_bytes)
+ON CONFLICT (tenant_id, part) DO UPDATE
+SET bytes = pack_sums.bytes + excluded.bytes,
+    inline_packs = pack_sums.inline_packs + excluded.inline_packs,
+    inline_bytes = pack_sums.inline_bytes + excluded.inline_bytes
 
 -- name: count_pack_out
-INSERT INTO pack_sums (tenant_id, part, bytes)
-SELECT tenant_id, {part}, -size_bytes FROM packs WHERE id = :pack_id
-ON CONFLICT (tenant_id, part) DO UPDATE SET bytes = pack_sums.bytes + excluded.bytes
+INSERT INTO pack_sums (tenant_id, part, bytes, inline_packs, inline_bytes)
+SELECT tenant_id, {part}, -size_bytes,
+       CASE WHEN is_inline <> 0 THEN -1 ELSE 0 END,
+       CASE WHEN is_inline <> 0 THEN -size_bytes ELSE 0 END
+FROM packs WHERE id = :pack_id
+ON CONFLICT (tenant_id, part) DO UPDATE
+SET bytes = pack_sums.bytes + excluded.bytes,
+    inline_packs = pack_sums.inline_packs + excluded.inline_packs,
+    inline_bytes = pack_sums.inline_bytes + excluded.inline_bytes
 
 -- name: has_wrong_pack_sums
-SELECT CASE WHEN (
-    SELECT COALESCE(SUM(p.size_bytes), 0) FROM packs p WHERE p.tenant_id = :tenant_id
-) <> (
-    SELECT COALESCE(SUM(s.bytes), 0) FROM pack_sums s WHERE s.tenant_id = :tenant_id
+SELECT CASE WHEN EXISTS (
+    SELECT 1 FROM (
+        SELECT COALESCE(SUM(p.size_bytes), 0) AS bytes,
+               COALESCE(SUM(CASE WHEN p.is_inline <> 0 THEN 1 ELSE 0 END), 0) AS packs,
+               COALESCE(SUM(CASE WHEN p.is_inline <> 0 THEN p.size_bytes ELSE 0 END), 0) AS inside
+        FROM packs p WHERE p.tenant_id = :tenant_id
+    ) AS named, (
+        SELECT COALESCE(SUM(s.bytes), 0) AS bytes, COALESCE(SUM(s.inline_packs), 0) AS packs,
+               COALESCE(SUM(s.inline_bytes), 0) AS inside
+        FROM pack_sums s WHERE s.tenant_id = :tenant_id
+    ) AS needed
+    WHERE named.bytes <> needed.bytes OR named.packs <> needed.packs
+       OR named.inside <> needed.inside
 ) THEN 1 ELSE 0 END
 
 -- Both sums of one moment: what another writes meanwhile is in both, or in neither.
 -- name: mend_pack_sums
-INSERT INTO pack_sums (tenant_id, part, bytes)
-SELECT CAST(:tenant_id AS BIGINT), {part}, needed.bytes FROM (
-    SELECT (
-        SELECT COALESCE(SUM(p.size_bytes), 0) FROM packs p WHERE p.tenant_id = :tenant_id
-    ) - (
-        SELECT COALESCE(SUM(s.bytes), 0) FROM pack_sums s WHERE s.tenant_id = :tenant_id
-    ) AS bytes
+INSERT INTO pack_sums (tenant_id, part, bytes, inline_packs, inline_bytes)
+SELECT CAST(:tenant_id AS BIGINT), {part}, named.bytes - needed.bytes,
+       named.packs - needed.packs, named.inside - needed.inside
+FROM (
+    SELECT COALESCE(SUM(p.size_bytes), 0) AS bytes,
+           COALESCE(SUM(CASE WHEN p.is_inline <> 0 THEN 1 ELSE 0 END), 0) AS packs,
+           COALESCE(SUM(CASE WHEN p.is_inline <> 0 THEN p.size_bytes ELSE 0 END), 0) AS inside
+    FROM packs p WHERE p.tenant_id = :tenant_id
+) AS named, (
+    SELECT COALESCE(SUM(s.bytes), 0) AS bytes, COALESCE(SUM(s.inline_packs), 0) AS packs,
+           COALESCE(SUM(s.inline_bytes), 0) AS inside
+    FROM pack_sums s WHERE s.tenant_id = :tenant_id
 ) AS needed
-WHERE needed.bytes <> 0
-ON CONFLICT (tenant_id, part) DO UPDATE SET bytes = pack_sums.bytes + excluded.bytes
+WHERE named.bytes <> needed.bytes OR named.packs <> needed.packs OR named.inside <> needed.inside
+ON CONFLICT (tenant_id, part) DO UPDATE
+SET bytes = pack_sums.bytes + excluded.bytes,
+    inline_packs = pack_sums.inline_packs + excluded.inline_packs,
+    inline_bytes = pack_sums.inline_bytes + excluded.inline_bytes

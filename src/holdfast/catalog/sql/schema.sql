@@ -55,7 +55,7 @@ CREATE TABLE namespaces (
     -- How many rows its chain has, and the hash of the newest; NULL if there is none.
     journal_number INTEGER NOT NULL DEFAULT 0,
     journal_hash BYTES,
-    -- The sum of the marks of all files and keys of the store that are pending; NULL if not known.
+    -- The sum of the marks of all keys that are pending; NULL if not known.
     unfolded INTEGER DEFAULT 0,
     -- On SQLite, the count of the last commit that has changed it.
     commits INTEGER NOT NULL DEFAULT 0,

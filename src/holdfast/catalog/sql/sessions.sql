@@ -25,6 +25,9 @@ FROM namespaces n WHERE n.id = :namespace_id
 -- name: present_ids
 SELECT id FROM sessions WHERE namespace_id = :namespace_id AND is_present = 1
 
+-- name: session_ids
+SELECT id FROM sessions WHERE namespace_id = :namespace_id
+
 -- name: mend_session_count
 UPDATE namespaces
 SET sessions = (
@@ -81,15 +84,22 @@ UPDATE sessions
 SET updated_at = :updated_at, version = :version, branch = :branch, turns = :turns, seal = :seal
 WHERE namespace_id = :namespace_id AND id = :id
 
+-- Before a row is put: its mark counts if its key is not pending yet.
 -- name: set_sequence
 UPDATE namespaces
-SET sequence = :sequence, writer = :writer, entries = entries + :more_entries, bytes = bytes + :more_bytes
+SET sequence = :sequence, writer = :writer, entries = entries + :more_entries, bytes = bytes + :more_bytes,
+    unfolded = unfolded + CASE WHEN EXISTS (
+        SELECT 1 FROM pending p WHERE p.namespace_id = :namespace_id AND p.plane = :plane AND p.key = :key
+    ) THEN 0 ELSE CAST(:mark AS BIGINT) END
 WHERE id = :namespace_id
 
 -- The same, and the end of its chain moves to the trace that is added with it; a new session counts.
 -- name: set_sequence_and_end
 UPDATE namespaces
 SET sequence = :sequence, writer = :writer, entries = entries + :more_entries, bytes = bytes + :more_bytes,
+    unfolded = unfolded + CASE WHEN EXISTS (
+        SELECT 1 FROM pending p WHERE p.namespace_id = :namespace_id AND p.plane = :plane AND p.key = :key
+    ) THEN 0 ELSE CAST(:mark AS BIGINT) END,
     journal_number = :told_number, journal_hash = :told_hash, sessions = sessions + :new_sessions
 WHERE id = :namespace_id
 

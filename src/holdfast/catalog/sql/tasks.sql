@@ -21,6 +21,18 @@ WHERE namespace_id = :namespace_id AND (:status = '' OR status = :status)
     AND (started_at < :before_at OR (started_at = :before_at AND id < :before_id))
 ORDER BY started_at DESC, id DESC LIMIT :most
 
+-- name: list_tasks_since
+SELECT {task}
+FROM tasks
+WHERE namespace_id = :namespace_id AND (
+    started_at >= :then_at OR ended_at IS NULL OR ended_at >= :then_at OR EXISTS (
+        SELECT 1 FROM snapshots
+        WHERE snapshots.id IN (tasks.before_id, tasks.after_id)
+            AND snapshots.namespace_id = tasks.namespace_id AND snapshots.number >= :number
+    )
+)
+ORDER BY started_at DESC, id DESC
+
 -- name: count_task_change
 -- Before it is put: of a key that is noted already there is none more.
 UPDATE tasks SET noted = noted + 3
@@ -61,6 +73,14 @@ ORDER BY c.plane, c.key
 SELECT t.id, t.noted, c.plane, c.key, c.old_entry, c.old_sum, c.new_entry, c.new_sum, c.is_shared
 FROM tasks t LEFT JOIN task_changes c ON c.namespace_id = t.namespace_id AND c.task_id = t.id
 WHERE t.namespace_id = :namespace_id AND t.within LIKE :within
+ORDER BY t.id
+
+-- name: list_changes_beside
+-- Most tasks were over before, and have none that could matter.
+SELECT t.id, t.noted, c.plane, c.key, c.old_entry, c.old_sum, c.new_entry, c.new_sum, c.is_shared
+FROM tasks t LEFT JOIN task_changes c ON c.namespace_id = t.namespace_id AND c.task_id = t.id
+WHERE t.namespace_id = :namespace_id AND t.id <> :task_id AND t.noted <> 0
+    AND t.started_at <= :ended_at AND (t.ended_at IS NULL OR t.ended_at >= :started_at)
 ORDER BY t.id
 
 -- name: has_task_changes

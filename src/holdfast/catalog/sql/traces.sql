@@ -102,6 +102,7 @@ WHERE t.tenant_id = :tenant_id AND t.kind NOT IN ('anchor', 'kept')
   AND (CAST(:user_id AS TEXT) IS NULL OR t.user_id = :user_id)
   AND (CAST(:agent_id AS TEXT) IS NULL OR t.agent_id = :agent_id)
   AND (CAST(:actor AS TEXT) IS NULL OR t.actor = :actor)
+  AND (CAST(:task_id AS TEXT) IS NULL OR t.task_id = :task_id)
   AND (CAST(:resource_type AS TEXT) IS NULL OR t.resource_type = :resource_type)
   AND (CAST(:resource_id AS TEXT) IS NULL OR t.resource_id = :resource_id)
 ORDER BY t.created_at DESC, t.stream DESC, t.number DESC LIMIT :most
@@ -115,6 +116,7 @@ WHERE t.namespace_id = :namespace_id AND t.kind <> 'kept'
   AND (CAST(:user_id AS TEXT) IS NULL OR t.user_id = :user_id)
   AND (CAST(:agent_id AS TEXT) IS NULL OR t.agent_id = :agent_id)
   AND (CAST(:actor AS TEXT) IS NULL OR t.actor = :actor)
+  AND (CAST(:task_id AS TEXT) IS NULL OR t.task_id = :task_id)
   AND (CAST(:resource_type AS TEXT) IS NULL OR t.resource_type = :resource_type)
   AND (CAST(:resource_id AS TEXT) IS NULL OR t.resource_id = :resource_id)
 ORDER BY t.created_at DESC, t.stream DESC, t.number DESC LIMIT :most
@@ -129,6 +131,7 @@ WHERE t.namespace_id = :namespace_id AND t.action = :action
   AND (CAST(:user_id AS TEXT) IS NULL OR t.user_id = :user_id)
   AND (CAST(:agent_id AS TEXT) IS NULL OR t.agent_id = :agent_id)
   AND (CAST(:actor AS TEXT) IS NULL OR t.actor = :actor)
+  AND (CAST(:task_id AS TEXT) IS NULL OR t.task_id = :task_id)
   AND (CAST(:resource_type AS TEXT) IS NULL OR t.resource_type = :resource_type)
   AND (CAST(:resource_id AS TEXT) IS NULL OR t.resource_id = :resource_id)
 ORDER BY t.created_at DESC, t.stream DESC, t.number DESC LIMIT :most
@@ -142,6 +145,7 @@ WHERE t.tenant_id = :tenant_id AND t.session_id = :session_id
   AND (CAST(:user_id AS TEXT) IS NULL OR t.user_id = :user_id)
   AND (CAST(:agent_id AS TEXT) IS NULL OR t.agent_id = :agent_id)
   AND (CAST(:actor AS TEXT) IS NULL OR t.actor = :actor)
+  AND (CAST(:task_id AS TEXT) IS NULL OR t.task_id = :task_id)
   AND (CAST(:resource_type AS TEXT) IS NULL OR t.resource_type = :resource_type)
   AND (CAST(:resource_id AS TEXT) IS NULL OR t.resource_id = :resource_id)
 ORDER BY t.created_at DESC, t.stream DESC, t.number DESC LIMIT :most

@@ -1,14 +1,16 @@
 """`holdfast agent log`: the prompts that a coding agent was given here, and what each changed."""
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
+from datetime import timedelta
 from typing import Final
 
 import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import get_workspace
 from holdfast.cli.console import Console
-from holdfast.cli.exits import DONE, NOT_FOUND, Refused, usage
+from holdfast.cli.exits import CONFLICT, DONE, NOT_FOUND, Refused, usage
 from holdfast.cli.views import changes_view, instant
 from holdfast.errors import OthersChanged, SnapshotNotFound
 from holdfast.escaping import escaped
@@ -25,6 +27,12 @@ examples:
 
 LISTED: Final = 5
 """Changes of a prompt that are listed; -v lists all."""
+
+UNDER_WAY: Final = timedelta(days=1)
+"""For so long, a prompt that has not ended may be at work. One that was interrupted never ends."""
+
+MOST_LATELY: Final = 200
+"""Prompts among which those are looked for that are at work."""
 
 _Row = tuple[Prompt, Changes | None]
 """A prompt and what it changed; None if that is no longer known."""
@@ -76,8 +84,16 @@ def of_session(workspace: "holdfast.Workspace", session: str | None) -> list[Pro
     return [prompt for talk in talks for prompt in workspace.prompts.list(talk=talk)]
 
 
-def find_prompt(workspace: "holdfast.Workspace", *, number: int, session: str | None) -> Prompt:
-    """Returns a prompt by its number in a conversation; refuses if there is none."""
+def find_prompt(
+    workspace: "holdfast.Workspace", *, number: int, session: str | None, console: Console
+) -> Prompt:
+    """Returns a prompt by its number in a conversation; refuses if there is none.
+
+    An agent that is at work means its own conversation, and cannot say so: while several are, the
+    last one may be another's.
+    """
+    if session is None:
+        _check_is_plain(workspace, console)
     prompts = of_session(workspace, session)
     found = next((each for each in prompts if each.number == number), None)
     if found is None:
@@ -88,6 +104,22 @@ def find_prompt(workspace: "holdfast.Workspace", *, number: int, session: str | 
             hint="`holdfast agent log` lists the prompts, if hooks are installed.",
         )
     return found
+
+
+def _check_is_plain(workspace: "holdfast.Workspace", console: Console) -> None:
+    """Refuses if somebody may mean another conversation than the last one."""
+    lately = workspace.prompts.list(limit=MOST_LATELY)
+    since = console.clock() - UNDER_WAY
+    open_ones = [each for each in lately if each.is_open and each.task.started_at > since]
+    meant = dict.fromkeys(each.conversation for each in (*lately[:1], *open_ones))
+    if len(meant) > 1:
+        named = ", ".join(f"{talk.agent} {shlex.quote(talk.session)}" for talk in meant)
+        raise Refused(
+            f"several conversations are at work here: {named}",
+            code="several_conversations",
+            exit_code=CONFLICT,
+            hint="Name one with --session; `holdfast agent log --all` lists their prompts.",
+        )
 
 
 def _changes(workspace: "holdfast.Workspace", prompt: Prompt) -> Changes | None:

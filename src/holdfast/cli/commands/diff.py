@@ -1,5 +1,7 @@
 """`holdfast diff`: what differs between two moments, as git writes it."""
 
+import os
+import shlex
 from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator, Sequence
 
@@ -12,6 +14,7 @@ from holdfast.cli.folding import Folder, folded
 from holdfast.cli.moments import HELP, find_id
 from holdfast.cli.places import check_there, paths_from_here
 from holdfast.cli.views import changes_view
+from holdfast.errors import SnapshotNotFound
 
 EXAMPLES = """\
 examples:
@@ -50,7 +53,11 @@ def run(arguments: Namespace, console: Console) -> int:
     """Does it; returns the exit code."""
     workspace = get_workspace(console)
     named, now = workspace.namespace, console.clock()
-    moments = find_id(named, arguments.old, now=now), find_id(named, arguments.new, now=now)
+    try:
+        moments = find_id(named, arguments.old, now=now), find_id(named, arguments.new, now=now)
+    except SnapshotNotFound as exc:
+        _hint_at_files(exc, console, arguments)
+        raise
     paths = paths_from_here(console, workspace, arguments.paths)
     if not (arguments.stat or arguments.name_only or console.is_json):
         patches = workspace.patches(*moments, paths=paths)
@@ -71,6 +78,16 @@ def run(arguments: Namespace, console: Console) -> int:
 
     console.answer(document=lambda: changes_view(changes), lines=lines)
     return DONE
+
+
+def _hint_at_files(error: SnapshotNotFound, console: Console, arguments: Namespace) -> None:
+    """Says with an error how files are named, if there is one in the place of a snapshot."""
+    said = [each for each in (arguments.old, arguments.new) if each is not None]
+    moments = [each for each in said if not os.path.lexists(console.resolve(each))]
+    files = [each for each in said if each not in moments]
+    if files:
+        typed = shlex.join(["holdfast", "diff", *moments, "--path", *files])
+        error.with_hint(f"Files are named after --path: `{typed}`.")
 
 
 def _patch_lines(

@@ -56,5 +56,14 @@ def fork(
     """Makes the fork; what is in the directory and in no snapshot is one first, and part of it."""
     namespace = workspace.namespace
     if at is None:
+        _check_free(console.open_vault(console.location()), name)
         workspace.snapshot_if_changed(reason=f"before forking {name}")
     return namespace.fork(name, at=find_id(namespace, at, now=console.clock()))
+
+
+def _check_free(vault: "holdfast.Holdfast", name: str) -> None:
+    """Refuses a name that cannot be, or is taken, before anything is kept for it."""
+    from holdfast.errors import NamespaceExists  # noqa: PLC0415 - for mistakes alone
+
+    if vault.namespace(name).name in vault.namespaces(prefix=name):
+        raise NamespaceExists(name)

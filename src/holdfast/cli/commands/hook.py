@@ -54,7 +54,9 @@ This directory is watched over by Holdfast: everything in it is kept before and 
 Nothing that you undo is lost, and the person that you work for can bring it back.
 
 - `holdfast status` shows what has changed since the last snapshot.
-- `holdfast agent log` lists the prompts of this conversation with what each of them changed.
+- `holdfast agent log` lists the prompts of the conversation that was given one last, with what
+  each of them changed. Its line `session …` says which. If that is not yours, find yours with
+  `holdfast agent log --all`, and give these commands `--session ID`.
 - `holdfast undo --prompt N --dry-run` shows what taking prompt N back would change.
 - `holdfast undo --prompt N` takes back what prompt N changed, and nothing else.
 - `holdfast diff ID` and `holdfast restore ID --path FILE` look at, and bring back, one file of a
@@ -121,14 +123,17 @@ def _agent(arguments: Namespace) -> Agent:
 def _run(agent: Agent, arguments: Namespace, console: Console) -> int:
     """Does what an event asks for; whatever goes wrong is noted, and the agent goes on."""
     location, what = console.location(), (agent.name, arguments.event or "an event")
+    places: list[str] = []
     try:
         event = hear(agent, os.fsencode(arguments.input), event=arguments.event)
         what = (agent.name, event.name or "an event")
         if event.fault:
             problems.note(location, *what, event.fault)
-        _keep(agent, event, console)
+        places = _places(event)
+        _keep(agent, event, places, console)
     except Refused as refusal:
-        if refusal.code != "not_attached" or console.called:
+        # An agent at work where nothing is attached is no problem; one that is nowhere is.
+        if refusal.code != "not_attached" or console.called or not places:
             problems.note(location, *what, f"{refusal.code}: {refusal}")
     except HoldfastError as error:
         problems.note(location, *what, f"{error.code}: {error}")
@@ -137,10 +142,10 @@ def _run(agent: Agent, arguments: Namespace, console: Console) -> int:
     return DONE
 
 
-def _keep(agent: Agent, event: Event, console: Console) -> None:
+def _keep(agent: Agent, event: Event, places: Sequence[str], console: Console) -> None:
     if event.moment is Moment.NOTHING:
         return
-    workspace = get_workspace(_console_of(event, console))
+    workspace = get_workspace(_console_at(places, console))
     if not event.session:
         workspace.snapshot_if_changed(reason=f"{agent.name}: {event.name or 'a hook'}")
         return
@@ -160,17 +165,24 @@ def _keep(agent: Agent, event: Event, console: Console) -> None:
             prompts.keep(talk, reason=reason, id=event.prompt_id)
 
 
-def _console_of(event: Event, console: Console) -> Console:
-    """Returns the console of the directory that an event is about.
+def _places(event: Event) -> list[str]:
+    """Returns the directories that an event may be about, the likeliest first."""
+    return [each for each in (event.directory, *event.roots) if os.path.isabs(each)]
+
+
+def _console_at(places: Sequence[str], console: Console) -> Console:
+    """Returns the console of the first of some directories that is attached, or is in one.
 
     Where settings are for all directories, some agents start hooks from anywhere.
     """
-    if console.called or not os.path.isabs(event.directory):
-        return console
     location = console.location()
-    if not holds_vault(location) or console.vaults.find_workspace(location, console.cwd):
+    if console.called or not holds_vault(location):
         return console
-    return replace(console, cwd=os.path.realpath(event.directory))
+    if not places or console.vaults.find_workspace(location, console.cwd):
+        return console
+    *others, last = (os.path.realpath(each) for each in places)
+    first = (each for each in others if console.vaults.find_workspace(location, each))
+    return replace(console, cwd=next(first, last))
 
 
 # Settings

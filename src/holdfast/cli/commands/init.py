@@ -22,7 +22,7 @@ from holdfast.cli.thin import is_ours
 from holdfast.cli.views import coverage_view, find_coverage, path_view
 from holdfast.errors import HoldfastError
 from holdfast.escaping import escaped
-from holdfast.settings import DATA, DATABASE_URL, LOCAL_NAME, holds_vault, user_vault
+from holdfast.settings import DATA, DATABASE_URL, LOCAL_NAME, holds_vault, is_url, user_vault
 
 EXAMPLES = """\
 examples:
@@ -70,8 +70,8 @@ def run(arguments: Namespace, console: Console) -> int:
     location = (
         os.path.join(directory, LOCAL_NAME) if arguments.local else console.location(directory)
     )
-    if arguments.local:
-        _check_before(directory, force=arguments.force)
+    if arguments.local or not holds_vault(location):
+        _check_before(console, location, directory, force=arguments.force)
     named = next((each for each in (DATABASE_URL, DATA) if console.environ.get(each)), None)
     if arguments.local and named:
         # Later commands would look there, and find nothing.
@@ -145,14 +145,16 @@ def _find_alike(
     return console.open_vault(location).find_origins(directory, is_sure=False)
 
 
-def _check_before(directory: str, *, force: bool) -> None:
-    """Refuses what attaching would refuse, before a vault lies in it.
+def _check_before(console: Console, location: str, directory: str, *, force: bool) -> None:
+    """Refuses what attaching would refuse, before a vault is made for it, maybe among its files.
 
     One that was left in the home directory would be the nearest vault of everything below.
     """
     from holdfast.workspace.guard import check_directory, find_home  # noqa: PLC0415 - loads the engine
 
-    check_directory(Path(directory), home=find_home(), force=force)
+    places = (location, console.find_objects(location))
+    vault = [Path(place) for place in places if place is not None and not is_url(place)]
+    check_directory(Path(directory), home=find_home(), vault=vault, force=force)
 
 
 def _first_snapshot(

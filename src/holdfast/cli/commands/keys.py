@@ -14,11 +14,12 @@ import holdfast
 from holdfast.cli import words
 from holdfast.cli.attached import add_config, served_place
 from holdfast.cli.console import Console
-from holdfast.cli.exits import DONE, usage
+from holdfast.cli.exits import DONE, NOT_FOUND, Refused, usage
 from holdfast.engine.core.tenants import DEFAULT_TENANT
 from holdfast.escaping import escaped
 from holdfast.model.keys import Key
 from holdfast.server.config import configure as set_up
+from holdfast.settings import holds_vault
 
 EXAMPLES = """\
 examples:
@@ -70,7 +71,7 @@ def run(arguments: Namespace, console: Console) -> int:
     if arguments.action in _NEEDS and not arguments.name:
         what, hint = _NEEDS[arguments.action]
         raise usage(f"`holdfast keys {arguments.action}` needs {what}", hint=hint)
-    with _opened(console) as vault:
+    with _opened(console, may_make=arguments.action == "create") as vault:
         if arguments.action in ("list", "first") and arguments.tenant not in vault.tenants():
             made = f"`holdfast keys create NAME --admin --tenant {shlex.quote(arguments.tenant)}`"
             message = f"there is no tenant {arguments.tenant!r}"
@@ -164,7 +165,14 @@ def _document(key: Key) -> dict[str, object]:
 
 
 @contextmanager
-def _opened(console: Console) -> Generator["holdfast.Holdfast"]:
+def _opened(console: Console, *, may_make: bool) -> Generator["holdfast.Holdfast"]:
     config = set_up(console.environ, **served_place(console))
+    if not (may_make or holds_vault(config.location)):
+        raise Refused(
+            f"there is no vault at {console.location_text(config.location)}",
+            code="no_vault",
+            exit_code=NOT_FOUND,
+            hint="`holdfast serve` makes one, and so does `holdfast keys create NAME`.",
+        )
     with holdfast.open(config.location, objects=config.objects) as vault:
         yield vault

@@ -18,6 +18,7 @@ from holdfast.cli.graph import drawn
 from holdfast.cli.snapshots import add_choice, choice_of, snapshot_view
 from holdfast.errors import NotFound
 from holdfast.escaping import escaped
+from holdfast.model.basics import line_of_pairs
 
 EXAMPLES = """\
 examples:
@@ -173,7 +174,8 @@ def _lines(
             if is_so
         )
         line = f"{mark} {name}  {words.local(snapshot.created_at)}  {snapshot.kind.value:<8}  "
-        about = f"{_about(namespace, snapshot, labels)}{marks}{_counted(snapshot)}"
+        pairs = f"  {escaped(told)}" if (told := line_of_pairs(snapshot.metadata)) else ""
+        about = f"{_about(namespace, snapshot, labels)}{marks}{pairs}{_counted(snapshot)}"
         yield f"{column}{line}{about}".rstrip()
         if below is not None:
             yield below

@@ -1,5 +1,6 @@
 """`holdfast mcp`: the undo button for agents that speak the Model Context Protocol."""
 
+import shlex
 from argparse import ArgumentParser, Namespace
 from typing import Final
 
@@ -9,9 +10,12 @@ from holdfast.cli.console import Console
 from holdfast.cli.exits import DONE, Refused, usage
 from holdfast.errors import NamespaceNotFound
 from holdfast.escaping import escaped
-from holdfast.mcp.installing import AGENTS, Command, install, uninstall
+from holdfast.mcp.installing import AGENTS, NAME, Command, install, uninstall
 from holdfast.mcp.places import USUAL_PORT, Place, checked_place
 from holdfast.settings import DATABASE_URL, client_settings, is_url, mcp_token, runs_commands
+
+CODEX: Final = "codex"
+"""An agent that is told of us by a command of its own."""
 
 EXAMPLES: Final = """\
 examples:
@@ -71,6 +75,8 @@ def run(arguments: Namespace, console: Console) -> int:
     agent = AGENTS.get(arguments.agent or "")
     if agent is None:
         hint = f"`holdfast mcp {arguments.action} AGENT`: {', '.join(AGENTS)}."
+        if arguments.agent == CODEX:
+            hint = f"Codex does that itself: `{shlex.join(_said_to_codex(arguments, console))}`."
         raise usage("name an agent whose settings are known", hint=hint)
     if arguments.http:
         raise usage("an agent starts it on its streams", hint="Leave --http out.")
@@ -87,6 +93,15 @@ def run(arguments: Namespace, console: Console) -> int:
     if has_changed:
         console.say(f"{agent.title} sees it when it is started anew.")
     return DONE
+
+
+def _said_to_codex(arguments: Namespace, console: Console) -> list[str]:
+    """Returns what makes Codex write our entry, or take it out: its settings are in TOML."""
+    if arguments.action == "uninstall":
+        return [CODEX, "mcp", "remove", NAME]
+    _, command = _command(arguments, console)
+    variables = [f"--env={name}={value}" for name, value in command.environ.items()]
+    return [CODEX, "mcp", "add", NAME, *variables, "--", command.program, *command.arguments]
 
 
 def _uninstall(arguments: Namespace, console: Console) -> tuple[str, bool]:

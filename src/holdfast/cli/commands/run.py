@@ -2,8 +2,9 @@
 
 What was there before is kept if no snapshot holds it yet; what is there afterwards is kept
 whatever became of the command. Its standard streams are ours, signals that we get are passed
-on to it, and its exit code is what we exit with. With `--rollback-on-failure` the directory
-goes back to what it was when the command fails; what the command did stays as a snapshot.
+on to it, and its exit code is what we exit with. With `--rollback-on-failure` what changed while
+it ran is taken back when the command fails, but for what other tasks noted as theirs; what the
+command did stays as a snapshot.
 
 What holdfast itself has to say goes to stderr: stdout is the command's.
 
@@ -28,7 +29,7 @@ from holdfast.cli import words
 from holdfast.cli.attached import get_workspace, note_if_missing
 from holdfast.cli.console import Console
 from holdfast.cli.exits import Refused, code_of_proof, report, usage
-from holdfast.cli.snapshots import snapshot_view
+from holdfast.cli.snapshots import add_pairs, pairs_of, snapshot_view
 from holdfast.cli.views import find_coverage, restored_view
 from holdfast.errors import DirectoryMissing, HoldfastError
 from holdfast.escaping import escaped
@@ -65,10 +66,11 @@ def configure(parser: ArgumentParser) -> None:
     parser.description = "Runs a command and keeps the directory as it was before and after it."
     parser.epilog = EXAMPLES
     parser.add_argument("-m", "--label", metavar="LABEL", help="what to call it")
+    add_pairs(parser, "keep this with what it leaves; may be given again")
     parser.add_argument(
         "--rollback-on-failure",
         action="store_true",
-        help="if the command fails, bring back what was there before it",
+        help="if the command fails, take back what changed while it ran",
     )
     parser.add_argument("command", nargs=REMAINDER, metavar="-- COMMAND", help="what to run")
 
@@ -92,6 +94,7 @@ def run(arguments: Namespace, console: Console) -> int:
         console,
         command,
         label=arguments.label or _label(command),
+        metadata=pairs_of(arguments),
         rolls_back=arguments.rollback_on_failure,
     )
     if outcome.failure is not None:
@@ -110,6 +113,7 @@ def _perform(
     command: Sequence[str],
     *,
     label: str,
+    metadata: dict[str, str],
     rolls_back: bool,
 ) -> _Outcome:
     task_id = f"task-{base64.b32encode(os.urandom(10)).decode('ascii').lower()}"
@@ -125,13 +129,14 @@ def _perform(
     # What stands at its path now, the command has made.
     workspace.take_over()
 
-    def note(after: "holdfast.SnapshotInfo | None", **more: "holdfast.Restored") -> None:
+    def note(after: "holdfast.SnapshotInfo | None") -> None:
         # Where it cannot be written, what the command did and its exit code are told all the same.
         with suppress(HoldfastError):
-            workspace.runs.note_ended(task_id, after=after, failure=failure, **more)
+            workspace.runs.note_ended(task_id, after=after, failure=failure)
 
     try:
-        taking = partial(workspace.snapshot, label, task_id=task_id, rules=rules)
+        said = {"task_id": task_id, "metadata": metadata}
+        taking = partial(workspace.snapshot, label, **said, rules=rules)
         after = _keep_after(console, taking, code=exit_code)
     except HoldfastError as exc:
         if exit_code == 0:
@@ -145,14 +150,14 @@ def _perform(
     if exit_code == 0 or not rolls_back:
         return _Outcome(exit_code, before, after, None)
     what = label if after is None else words.short(after.id)
+    task = holdfast.Task(label, task_id, before, after=after, rules=rules)
     try:
         with console.progress() as progress:
-            rolled_back = workspace.restore(
-                before, reason=f"{what} failed with {exit_code}", rules=rules, progress=progress
+            rolled_back = workspace.end_badly(
+                task, reason=f"{what} failed with {exit_code}", progress=progress
             )
     except HoldfastError as exc:
         return _Outcome(exit_code, before, after, None, exc)
-    note(after, restored=rolled_back)
     return _Outcome(exit_code, before, after, rolled_back)
 
 

@@ -69,7 +69,9 @@ def run(arguments: Namespace, console: Console) -> int:
         force=arguments.force,
     )
     console.answer(
-        document=lambda: {"namespace": name, "left": before, **restored_view(restored)}, lines=list
+        # `left` is here the namespace: a restore that leaves something there is of a task alone.
+        document=lambda: {**restored_view(restored), "namespace": name, "left": before},
+        lines=list,
     )
     if not console.is_json and not console.is_quiet:
         proof = words.proof(console, is_verified=restored.verified, lacking="")

@@ -19,6 +19,8 @@ examples:
   holdfast undo --task task-5xq…   take back what that task changed, and nothing else
   holdfast undo --task task-5xq… --dry-run
                                    only show what would change
+  holdfast undo --task task-5xq… --end
+                                   of one whose process died: end it, and take it back
   holdfast undo --prompt 3         take back what a coding agent's third prompt changed
   holdfast redo                    take the undo back
 """
@@ -43,6 +45,11 @@ def configure(parser: ArgumentParser) -> None:
         action="store_true",
         help="of a task or prompt: leave alone what was changed since, and take the rest back",
     )
+    parser.add_argument(
+        "--end",
+        action="store_true",
+        help="of a task that has not ended, since its process died: end it here, as failed",
+    )
     parser.add_argument("--dry-run", action="store_true", help="say what would change, do nothing")
     parser.add_argument(
         "--force", action="store_true", help="give up what cannot be captured and is in the way"
@@ -58,7 +65,9 @@ def run(arguments: Namespace, console: Console) -> int:
     workspace = get_workspace(console, brings_back=True)
     task = arguments.task
     if arguments.prompt is not None:
-        task = _task_of(workspace, arguments)
+        task = _task_of(workspace, arguments, console)
+    if arguments.end:
+        workspace.give_up(arguments.task)
     with console.progress() as progress:
         restored = workspace.undo(
             find_id(workspace.namespace, arguments.operation, now=console.clock()),
@@ -97,16 +106,21 @@ def _check(arguments: Namespace) -> None:
         raise usage("an operation, a task or a prompt is undone", hint="Choose one of them.")
     if arguments.session is not None and arguments.prompt is None:
         raise usage("--session is for undoing a prompt", hint="Name the prompt with --prompt.")
+    if arguments.end and (arguments.task is None or arguments.dry_run):
+        hint = "Name the task with --task, and leave --dry-run out: that changes nothing."
+        raise usage("--end is for undoing a task that has not ended", hint=hint)
     if arguments.keep_mine and arguments.task is None and arguments.prompt is None:
         raise usage("--keep-mine is for undoing a task", hint="Name the task with --task.")
 
 
-def _task_of(workspace: "holdfast.Workspace", arguments: Namespace) -> str:
+def _task_of(workspace: "holdfast.Workspace", arguments: Namespace, console: Console) -> str:
     """Returns the task of a prompt; what it has changed so far is kept as its own.
 
     Not by who only looks: that changes nothing.
     """
-    found = find_prompt(workspace, number=arguments.prompt, session=arguments.session)
+    found = find_prompt(
+        workspace, number=arguments.prompt, session=arguments.session, console=console
+    )
     if found.is_open and not arguments.dry_run:
         found = workspace.prompts.close(found)
     return found.task.id

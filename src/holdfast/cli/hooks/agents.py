@@ -42,6 +42,8 @@ class Agent:
     """Its settings for all directories of a user, from home."""
     session: str = "session_id"
     prompt_id: str = "prompt_id"
+    roots: str = ""
+    """Where it says which directories it has open, if it does: not every event has a `cwd`."""
     answer: str = ""
     """What it wants to read from a hook that has nothing to say."""
     is_flat: bool = False
@@ -93,12 +95,15 @@ CLAUDE_CODE: Final = Agent(
     advice="A conversation that runs already takes them up when it is started again.",
 )
 
+_CODEX_TOOLS: Final = "Bash|apply_patch|Edit|Write|mcp__.*"
+
 CODEX: Final = Agent(
     name="codex",
     moments=_CLAUDE_LIKE,
     installed={
         "UserPromptSubmit": None,
-        "PreToolUse": "Bash|apply_patch|Edit|Write|mcp__.*",
+        "PreToolUse": _CODEX_TOOLS,
+        "PostToolUse": _CODEX_TOOLS,
         "Stop": None,
     },
     local=".codex/hooks.json",
@@ -107,6 +112,8 @@ CODEX: Final = Agent(
     reading=_CLAUDE_READING,
     advice="Codex runs them once you have trusted them: `/hooks` in Codex asks.",
 )
+
+_GEMINI_TOOLS: Final = "run_shell_command|write_file|replace|discovered_tool_.*|mcp_.*"
 
 GEMINI: Final = Agent(
     name="gemini",
@@ -123,7 +130,8 @@ GEMINI: Final = Agent(
     },
     installed={
         "BeforeAgent": None,
-        "BeforeTool": "run_shell_command|write_file|replace|discovered_tool_.*|mcp_.*",
+        "BeforeTool": _GEMINI_TOOLS,
+        "AfterTool": _GEMINI_TOOLS,
         "AfterAgent": None,
         "SessionEnd": None,
     },
@@ -156,13 +164,18 @@ CURSOR: Final = Agent(
         "preToolUse": "Shell|Write|Delete|MCP:.*",
         "beforeShellExecution": None,
         "beforeMCPExecution": None,
+        "afterShellExecution": None,
+        "afterMCPExecution": None,
         "afterFileEdit": None,
+        # Of what the three before say nothing.
+        "postToolUse": "Delete",
         "stop": None,
     },
     local=".cursor/hooks.json",
     personal=".cursor/hooks.json",
     session="conversation_id",
     prompt_id="generation_id",
+    roots="workspace_roots",
     is_flat=True,
     reading=frozenset({"Read", "Grep", "Glob", "LS"}),
     fresh={"version": 1},

@@ -18,12 +18,16 @@ LONGEST_NAME: Final = 72
 """Characters of a prompt by which it is recognised."""
 
 LONGEST_ID: Final = 200
+MOST_ROOTS: Final = 32
+"""Directories of a conversation among which an attached one is looked for."""
+
 _LOOKED_AT: Final = 4096
 """Characters of a prompt in which its first words are looked for."""
 
 _TOKEN: Final = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],]', re.DOTALL)
 _decode: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_text: Final = msgspec.json.Decoder(str).decode
+_decode_texts: Final = msgspec.json.Decoder(list[str]).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +44,15 @@ class Event:
     tool: str = ""
     directory: str = ""
     """Where the agent is."""
+    roots: tuple[str, ...] = ()
+    """What it has open, if it says so: some of its events are about no other directory."""
     fault: str = ""
     """What is wrong with what it said; empty if nothing is."""
 
 
 def hear(agent: Agent, given: bytes, *, event: str = "") -> Event:
     """Returns what an agent said; `event` is what its settings say that it is about."""
-    said, fault = _members(given)
+    said, roots, fault = _members(given, agent.roots)
     name = clean(said.get("hook_event_name", "") or event, most=LONGEST_ID)
     session = clean(said.get(agent.session, ""), most=LONGEST_ID)
     tool = clean(said.get("tool_name", ""), most=LONGEST_ID)
@@ -61,6 +67,7 @@ def hear(agent: Agent, given: bytes, *, event: str = "") -> Event:
         prompt=clean(said.get("prompt", ""), most=LONGEST_NAME),
         tool=tool,
         directory=said.get("cwd", ""),
+        roots=roots,
         fault=fault or ("" if session else f"it names no {agent.session}"),
     )
 
@@ -72,13 +79,20 @@ def clean(text: str, *, most: int) -> str:
     return shown if len(shown) <= most else shown[: most - 1] + "…"
 
 
-def _members(given: bytes) -> tuple[dict[str, str], str]:
-    """Returns the texts of an object, and what is wrong with it."""
+def _members(given: bytes, roots: str) -> tuple[dict[str, str], tuple[str, ...], str]:
+    """Returns the texts of an object, those of its list `roots`, and what is wrong with it."""
     try:
         said = _decode(given)
     except (msgspec.MsgspecError, ValueError, RecursionError) as exc:
-        return _salvaged(given), f"it is no JSON object: {exc}"
-    return dict(_texts(said)), ""
+        return _salvaged(given), (), f"it is no JSON object: {exc}"
+    return dict(_texts(said)), _listed(said.get(roots)), ""
+
+
+def _listed(raw: msgspec.Raw | None) -> tuple[str, ...]:
+    try:
+        return () if raw is None else tuple(_decode_texts(raw)[:MOST_ROOTS])
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return ()
 
 
 def _texts(said: dict[str, msgspec.Raw]) -> Iterator[tuple[str, str]]:

@@ -8,7 +8,8 @@ asked for.
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -61,12 +62,28 @@ def import_files(
     `UnsafeArchive` or a `LimitExceeded` for a tar file that cannot be used, `Unavailable` for a
     folder that cannot be read, with nothing changed.
     """
+    with surveyed(handle, source, progress=progress) as bring:
+        return bring(handle)
+
+
+@contextmanager
+def surveyed(
+    handle: Handle, source: FileName, *, progress: Progress = no_progress
+) -> Generator[Callable[[Handle], ImportedFiles]]:
+    """Yields what brings the files in; raises as `import_files` for a tar file that cannot be used.
+
+    For whoever has to keep something first, which would be for nothing then.
+    """
     if os.path.isdir(source):  # noqa: PTH112 - a name with a NUL is none, and said so below
-        return _bring_in(handle, lambda stage: _read_folder(handle, Path(source), stage, progress))
+        folder = Path(source)
+        yield lambda into: _bring_in(
+            into, lambda stage: _read_folder(into, folder, stage, progress)
+        )
+        return
     with Source(source) as file:
         found = survey_files(file, handle.context.limits, progress)
         _check_quota(handle, size_of_files(found).bytes)
-        return _bring_in(handle, lambda stage: _read_tar(file, found, stage, progress))
+        yield lambda into: _bring_in(into, lambda stage: _read_tar(file, found, stage, progress))
 
 
 def _check_quota(handle: Handle, files_bytes: int) -> None:

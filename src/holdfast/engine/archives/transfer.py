@@ -60,6 +60,7 @@ from holdfast.engine.planes.unit import carry_out
 from holdfast.engine.sessions.following import session_of
 from holdfast.engine.timeline.head import Move, advance, replacing
 from holdfast.engine.timeline.restore import completed, folded_apart, folded_head, prove
+from holdfast.engine.timeline.snapshots import find_current
 from holdfast.entries import (
     Blob,
     Directory,
@@ -209,11 +210,14 @@ def export(
 
     What is pending is part of what is there, and no snapshot is left behind. A file that has
     the target's name is replaced once the new one is on disk; an open file gets the bytes as they
-    come.
+    come. Where nothing is pending, it is the snapshot that the head stands on.
     """
+    current = find_current(handle) if snapshot is None else None
     with _moment(handle, snapshot) as (reading, source, root_id, lacking):
         told = Contents(reading, handle.tenant_id, source, source.get_root(root_id))
-        manifest = _describe(handle, snapshot, told, lacking)
+        # Somebody may have written since: then no snapshot is what goes out.
+        is_current = current is not None and current.root == root_id
+        manifest = _describe(handle, current if is_current else snapshot, told, lacking)
         with _written_to(target) as writer:
             text = manifest.encode()
             writer.add_file(MANIFEST_NAME, [text], size=len(text), mode=USUAL_FILE_MODE)
@@ -268,11 +272,27 @@ def import_(handle: Handle, source: FileName, *, progress: Progress = no_progres
     What is pending is kept as a snapshot first. Raises `UnsafeArchive`, `VaultTooNew` or a
     `LimitExceeded`, with nothing changed, for an archive that cannot be used.
     """
+    with surveyed(handle, source, progress=progress) as bring:
+        return bring(handle)
+
+
+@contextmanager
+def surveyed(
+    handle: Handle, source: FileName, *, progress: Progress = no_progress
+) -> Generator[Callable[[Handle], Imported]]:
+    """Yields what brings an archive in; raises as `import_` for one that cannot be used.
+
+    For whoever has to keep something first, which would be for nothing then.
+    """
     with Source(source) as file:
         found = survey(file, handle.context.limits, progress)
         with handle.context.catalog.read() as transaction:
             _check_quota(handle.head_or_empty(transaction), found.manifest.size)
-        done, root_id = _bring_in(handle, file, found, progress)
+        yield lambda into: _import(into, file, found, progress)
+
+
+def _import(handle: Handle, file: Source, found: Surveyed, progress: Progress) -> Imported:
+    done, root_id = _bring_in(handle, file, found, progress)
     last = done[-1]
     return Imported(
         snapshot=last,

@@ -6,7 +6,8 @@ not with each rollback. What was told last is a row, and that row moves in the t
 tells: of any number of servers that look at once, one tells.
 
 Rates also rise without a rollback, as sessions leave the window: so somebody looks now and then,
-and whoever writes does nothing more than before. Where nobody listens nobody looks.
+and whoever writes does nothing more than before. Where nobody listens nobody looks, nor at tenants
+of whom nothing is in the window and nothing was told.
 """
 
 from contextlib import suppress
@@ -15,6 +16,7 @@ from typing import Final
 
 from holdfast.engine.audit.health import DAY, rate_of
 from holdfast.engine.core.context import Context
+from holdfast.engine.core.fencing import fenced
 from holdfast.engine.core.rounds import is_due, set_aside, set_done
 from holdfast.engine.journal.events import tell
 from holdfast.engine.journal.occurrences import rate_moved
@@ -34,25 +36,37 @@ def watch(context: Context, *, every: timedelta) -> int:
 
     Not if anybody looked less than `every` ago, or looks right now.
     """
-    with context.catalog.read() as transaction:
-        if not transaction.is_heard():
-            return 0
-        tenants = transaction.sort_tenants().sound
-    count = 0
-    if not is_due(context, CHORE, every=every):
+    if not _is_wanted(context) or not is_due(context, CHORE, every=every):
         return 0
-    with suppress(Busy), context.catalog.lock(CHORE):
+    if not _find_active(context):
+        return 0  # Nor is a lock taken, which would be written down.
+    count = 0
+    with suppress(Busy), fenced(context, CHORE) as ours:
         if not is_due(context, CHORE, every=every):
             return 0
         is_measured = False
-        for tenant in tenants:
+        for tenant_id in _find_active(context):
+            ours.catalog.check_current()
             with set_aside():
-                found = _look(context, tenant.id)
+                found = _look(context, tenant_id)
                 is_measured = is_measured or found is not None
                 count += found or 0
         if is_measured:  # A vault in which nothing happens is not written to.
-            set_done(context, CHORE)
+            set_done(ours, CHORE)
     return count
+
+
+def _is_wanted(context: Context) -> bool:
+    with context.catalog.ask() as transaction:
+        return transaction.is_heard()
+
+
+def _find_active(context: Context) -> list[TenantId]:
+    """Returns the tenants whose rates may be other ones than was told."""
+    since_us = to_us(context.clock() - DAY)
+    with context.catalog.read() as transaction:
+        active = transaction.find_active_tenants(since_us=since_us)
+        return [each.id for each in transaction.sort_tenants().sound if each.id in active]
 
 
 def _look(context: Context, tenant_id: TenantId) -> int | None:

@@ -77,6 +77,7 @@ class _Chain(Part):
             session_id=asked.session_id,
             action=None if asked.action is None else normalise(asked.action),
             actor=asked.actor,
+            task_id=asked.task_id,
             user_id=asked.user_id,
             agent_id=asked.agent_id,
             resource_type=asked.resource_type,
@@ -141,9 +142,10 @@ class _Chain(Part):
         with context.work() as transaction:
             context.check_room(transaction, self._tenant_id, len(msgspec.json.encode(trace)))
             of: Head | TenantId = self._tenant_id
+            door = None
             if self._handle is not None:
-                of = self._handle.lock_or_create(transaction)
-            trace_id = append(transaction, context, of, trace, kind=TraceKind.ADDED)
+                of, door = self._handle.lock_or_create(transaction), self._handle.door
+            trace_id = append(transaction, context, of, trace, door=door, kind=TraceKind.ADDED)
             row = self._find(transaction, trace_id)
         if row is None:
             raise Damaged("a trace that was just written is not there")
@@ -358,6 +360,7 @@ def _to_info(row: TraceRow, namespace: str | None) -> TraceInfo:
         resource_type=row.resource_type,
         resource_id=row.resource_id,
         actor=row.actor,
+        task_id=row.task_id,
         request_id=details.pop(REQUEST_ID, None) if is_done else None,
         via=details.pop(DONE_VIA, None) if is_done else None,
         details=details,

@@ -63,6 +63,11 @@ class Backup:
             raise BackupDamaged(place.name, reason="it is no backup, or was never finished")
         self.manifest: Manifest = found[1]
 
+    @property
+    def name(self) -> str:
+        """Where it is."""
+        return self._place.name
+
     def check(self, *, progress: Progress = no_progress) -> None:
         """Raises `BackupDamaged` unless every file is there, as long and with the bytes it had."""
         manifest = self.manifest

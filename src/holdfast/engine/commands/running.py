@@ -178,7 +178,8 @@ def _note(context: Context, handle: Handle, head: Head, wanted: Command, done: E
     with context.work() as transaction:
         now = handle.find_and_lock(transaction)
         if now is not None and now.namespace_id == head.namespace_id:
-            append(transaction, context, now, trace, told={"command": shortened(command)})
+            told = {"command": shortened(command)}
+            append(transaction, context, now, trace, door=handle.door, told=told)
 
 
 def run_as(

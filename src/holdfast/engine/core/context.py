@@ -132,8 +132,13 @@ class Context:
     """A file of certificates by which an https remote is known; None for the system's."""
     looked: dict[TenantId, Look] = field(default_factory=dict[TenantId, Look])
     """What was seen when the packs of a tenant were last looked at: see `objects/trust.py`."""
-    added: dict[NamespaceId, int] = field(default_factory=dict[NamespaceId, int])
-    """The sum of marks for which all pending rows were seen to be there: `planes/missing.py`."""
+    settled: dict[NamespaceId, Any] = field(default_factory=dict[NamespaceId, Any])
+    """The timelines of which nothing is to go for now: `timeline/settled.Settled`, whose module
+    needs this one."""
+    added: dict[NamespaceId, tuple[int, ...]] = field(
+        default_factory=dict[NamespaceId, tuple[int, ...]]
+    )
+    """Sums of marks for which all pending rows are known to be there: `planes/missing.py`."""
 
     @classmethod
     def of(

@@ -66,7 +66,7 @@ class Written(msgspec.Struct, frozen=True):
 
     @property
     def pending(self) -> int:
-        """How many keys of files and store are pending."""
+        """How many keys are pending."""
         return (self.head.unfolded or 0) // ONE_MARK
 
     def after(
@@ -154,7 +154,8 @@ class Lately:
             checksum, is_alone = before.checksum, True
         else:
             checksum = HEAD.checksum_of(head)
-            is_alone = before is not None and before.head == opened.head
+            found_head = msgspec.structs.replace(opened.head, unfolded=None)
+            is_alone = before is not None and before.head == found_head
         left = LeftHead(
             head, opened.quota_bytes, checksum, is_alone, found.commit, opened.is_unheard
         )

@@ -2,17 +2,21 @@
 
 When it was last done is written down for everybody: more workers, or a server that is started
 again and again, do not make for more rounds. A round that a crash has cut short counts as none.
-What fails keeps nothing else from being done, and is raised in the end.
+What fails keeps nothing else from being done, and is raised in the end. Only who has lost the lock
+stops: another does the round by then.
 """
 
 from collections.abc import Callable, Generator, Iterable
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import lru_cache
 from typing import Final, Protocol
 
+from msgspec.structs import replace
+
 from holdfast.catalog.rows import Sorted
 from holdfast.engine.core.context import Context
+from holdfast.engine.core.fencing import fenced
 from holdfast.errors import Damaged, HoldfastError
 from holdfast.model.basics import Tenant
 from holdfast.model.upkeep import Lags, Measures
@@ -49,15 +53,19 @@ class Chores(Protocol):
 
 
 def look_after(context: Context, chores: Chores, *, every: timedelta, collects: timedelta) -> bool:
-    """Does one round, if none was done less than `every` ago; says whether."""
-    with context.catalog.lock(LOCK):
+    """Does one round, if none was done less than `every` ago; says whether.
+
+    Raises `Busy` if another does one, also if that began while this one stood still.
+    """
+    with fenced(context, LOCK) as ours:
         if not is_due(context, RETENTION, every=every):
             return False
         with context.catalog.read() as transaction:
             found = transaction.sort_tenants()
         is_collecting = is_due(context, COLLECTION, every=collects)
-        failed = do_all(chores(found, collects=is_collecting)) or next(iter(found.damaged), None)
-        set_done(context, RETENTION, *([COLLECTION] if is_collecting else []))
+        work = chores(found, collects=is_collecting)
+        failed = do_all(work, before=ours.catalog.check_current) or next(iter(found.damaged), None)
+        set_done(ours, RETENTION, *([COLLECTION] if is_collecting else []))
     if failed is not None:
         raise failed
     return True
@@ -80,10 +88,17 @@ def tell_damage(what: str) -> None:
     logging.getLogger("holdfast.work").error("Damaged, and set aside until a repair: %s", what)
 
 
-def do_all(work: Iterable[Callable[[], object]]) -> HoldfastError | None:
-    """Does one thing after the other; returns what went wrong first."""
+def do_all(
+    work: Iterable[Callable[[], object]], *, before: Callable[[], object] | None = None
+) -> HoldfastError | None:
+    """Does one thing after the other; returns what went wrong first.
+
+    Nothing more is done where what is asked `before` each of them raises.
+    """
     first: HoldfastError | None = None
     for act in work:
+        if before is not None:
+            before()
         try:
             act()
         except HoldfastError as exc:
@@ -106,8 +121,13 @@ def find_measures(context: Context) -> Measures:
     """Counts what operators look at."""
     with context.catalog.read() as transaction:
         found = transaction.measure(now=context.clock(), most=MOST_MEASURED)
-        return Measures(
+        measures = Measures(
             **found,
             looked_after_at=transaction.find_chore(RETENTION),
             collected_at=transaction.find_chore(COLLECTION),
         )
+    replicas, lag = 0, None
+    # By itself: there are makers of databases who do not answer this.
+    with suppress(HoldfastError), context.catalog.ask() as transaction:
+        replicas, lag = transaction.find_replicas()
+    return replace(measures, replicas=replicas, replica_lag_bytes=lag)

@@ -32,7 +32,7 @@ class Chosen(msgspec.Struct, frozen=True):
     """By their ids, the microseconds at which they began."""
     names: AbstractSet[str]
     """Ids of which nothing stays: all that is told of one goes."""
-    told: Mapping[str, list[Numbers]]
+    mentions: Mapping[str, list[Numbers]]
     """Ids that others have, too: which rows of the chain tell of those that go."""
 
     def takes(self, key: bytes, entry: bytes) -> bool:

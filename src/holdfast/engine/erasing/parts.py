@@ -161,8 +161,8 @@ class _Taking:
             # Where no row says whose it was, the journal does.
             of = None if each.encode() in self._chosen.gone else user_id
             count += redact_session(transaction, head.tenant_id, place, each, user_id=of)
-        for session_id, told in self._chosen.told.items():
-            for numbers in told:
+        for session_id, mentions in self._chosen.mentions.items():
+            for numbers in mentions:
                 count += redact_part(
                     transaction, place, session_id, user_id=user_id, numbers=numbers
                 )

@@ -244,7 +244,7 @@ class Files(FilesReader):
 
             return compute
 
-        def told() -> list[Occurrence]:
+        def occurrences() -> list[Occurrence]:
             went = [deleted(_told(key), entries=1) for key in gone]
             return went + [_written(key, len(data)) for key, data in batch.items()]
 
@@ -254,7 +254,7 @@ class Files(FilesReader):
             prepare,
             over=() if delete or expected else batch,
             creates=bool(batch),
-            told=told,
+            told=occurrences,
         )
         if not is_looked_at[0]:  # There is no such namespace, and nothing was to be written.
             for key, tag in (expected or {}).items():

@@ -96,14 +96,14 @@ def search(opened: Opened, wanted: SearchFiles) -> Findings:
     until = time.monotonic() + SEARCH_S
     matches, passed_by = list[Finding](), 0
 
-    def told(place: _Place | None) -> Findings:
+    def findings(place: _Place | None) -> Findings:
         cursor = None if place is None else place.cursor()
         return Findings(matches=matches, next_cursor=cursor, passed_by=passed_by)
 
     for key, entry, objects in _files(opened, to_folder(wanted.path), begun.key):
         place = begun if key == begun.key else _Place(key)
         if time.monotonic() > until:
-            return told(place)
+            return findings(place)
         if not selects(key):
             continue
         if entry.size > MAX_FILE_BYTES:
@@ -116,8 +116,8 @@ def search(opened: Opened, wanted: SearchFiles) -> Findings:
             if found is not None:
                 matches.append(_finding(key, data, found))
             if len(matches) >= wanted.limit or time.monotonic() > until:
-                return told(reached)
-    return told(None)
+                return findings(reached)
+    return findings(None)
 
 
 def _finding(key: bytes, data: bytes, found: tuple[int, int]) -> Finding:

@@ -97,7 +97,8 @@ class GitBackups(Part):
                 transaction.add_git_backup(new)
             else:
                 transaction.set_git_backup(new)
-            append(transaction, context, head, trace_of("backup.configured", new))
+            told = trace_of("backup.configured", new)
+            append(transaction, context, head, told, door=self._handle.door)
         return new
 
     @does(GetGit)
@@ -129,7 +130,8 @@ class GitBackups(Part):
         with context.work() as transaction:
             head, old = self._locked(transaction)
             transaction.delete_git_backup(head.namespace_id)
-            append(transaction, context, head, trace_of("backup.deleted", old))
+            told = trace_of("backup.deleted", old)
+            append(transaction, context, head, told, door=self._handle.door)
         from holdfast.engine.gitbackup.places import drop_repository  # noqa: PLC0415 - as below
 
         with suppress(Busy):  # Whoever pushes takes it away after that.

@@ -36,6 +36,7 @@ from holdfast.ids import NamespaceId, TenantId, TraceId, instant_of_trace
 from holdfast.instants import to_us
 from holdfast.model.basics import Head
 from holdfast.model.traces import NO_HASH, OWN, Trace, TraceEnd, TraceKind, TraceRow
+from holdfast.running import Door
 
 _NO_DETAILS: Final = "{}"
 
@@ -60,6 +61,7 @@ def append(
     of: Head | TenantId,
     trace: Trace,
     *,
+    door: Door | None = None,
     trace_id: TraceId | None = None,
     told: Details | None = None,
     each: Mapping[str, Details] | None = None,
@@ -70,8 +72,10 @@ def append(
 
     `of` says to what it is done: a namespace, or the tenant alone; it is told in that one's chain,
     unless `stream` says another. With a `trace_id` of `new_id`, it happened at that one's instant.
-    Where somebody listens it becomes an event, too; `told` is what that says beyond the trace, and
-    `each` what it says of one of several things that it is done to, by its id.
+    Whoever works through a `door` passes it: the trace names the task that this is done in, which
+    is hashed with it and can never be added later. Where somebody listens it becomes an event, too;
+    `told` is what that says beyond the trace, and `each` what it says of one of several things that
+    it is done to, by its id.
 
     What is done to the tenant is told last: others who do something to it wait from here on until
     the transaction ends, and one that waited for them in turn would wait for ever.
@@ -81,7 +85,7 @@ def append(
         stream = of.namespace_id if isinstance(of, Head) else OWN
     end = transaction.lock_end(tenant_id, stream)
     trace_id = trace_id or new_id(context, context.clock())
-    row = row_after(end, context, of, trace, trace_id=trace_id, kind=kind, stream=stream)
+    row = row_after(end, context, of, trace, door=door, trace_id=trace_id, kind=kind, stream=stream)
     transaction.add_trace(row)
     if kind is not TraceKind.ANCHOR:
         is_own = kind is TraceKind.ADDED
@@ -107,6 +111,7 @@ def row_after(
     *,
     trace_id: TraceId,
     stream: int,
+    door: Door | None = None,
     kind: TraceKind = TraceKind.DONE,
     version: bytes | None = None,
     turn: bytes | None = None,
@@ -114,6 +119,7 @@ def row_after(
 ) -> TraceRow:
     """Returns the row of the trace that follows on the end of a chain.
 
+    It belongs to the task that the trace names, else to the innermost that is open at the `door`.
     `version` and `turn` are the hashes of what it made, `gone` the namespace that it is about where
     there is no head of it any more.
     """
@@ -123,6 +129,9 @@ def row_after(
         tenant_id, namespace_id = of.tenant_id, of.namespace_id
     else:
         tenant_id, namespace_id = of, gone
+    task_id = trace.task_id
+    if task_id is None and door is not None and (within := door.within()):
+        task_id = within[-1]
     details, request_id = _NO_DETAILS, REQUEST.get()
     if request_id is not None and kind is TraceKind.DONE:
         told = {**trace.details, REQUEST_ID: request_id}
@@ -147,7 +156,7 @@ def row_after(
         trace.resource_type,
         trace.resource_id,
         trace.version,
-        trace.task_id,
+        task_id,
         trace.actor or context.actor,
         _instant(trace_id),
     )

@@ -41,12 +41,14 @@ from holdfast.model.basics import Head
 from holdfast.model.events import (
     ERA,
     REINSTATED,
+    EventEnd,
     EventFilter,
     EventRow,
     Occurrence,
     UnnumberedRow,
 )
 from holdfast.operations.checks import checked
+from holdfast.operations.choices import check_zone
 from holdfast.operations.webhooks import LISTED
 
 EventList = list[EventRow]
@@ -102,6 +104,7 @@ class Events(Part):
         With `since` later ones alone. A follower, who asks since what it saw last and for as many
         as there can be, gets the oldest of them if there are more, so that it misses none.
         """
+        check_zone("since", since)
         most = max(1, min(limit, MAX_LISTED))
         follows = since is not None and cursor is None and limit >= MAX_LISTED
         kinds = kinds_of(types)
@@ -162,6 +165,24 @@ class Events(Part):
         if at_us is not None and purged and all(at_us < each.created_us for each in first):
             raise NoLongerKept("events", begins=purged + 1 if says_number else None)
 
+    def find_place(self, event_id: str) -> int | None:
+        """Returns after which number one goes on who saw an event that is gone; None if none is.
+
+        What the catalog lacks since it was set back was told before the era that began then: all
+        that came later is later than the event, and all that is earlier was seen before it.
+        """
+        at_us = instant_of_event(event_id)
+        with suppress(StorageReadOnly, StorageFull), self._context.catalog.write() as transaction:
+            number_all(transaction, self._context, self._tenant_id)
+        with self._context.catalog.read() as transaction:
+            era = transaction.last_event(self._tenant_id) // ERA * ERA
+            begun = transaction.page_events(self._tenant_id, after=era - 1, most=1) if era else []
+            if at_us is None or not begun or begun[0].number != era or at_us >= begun[0].created_us:
+                return None
+            wanted = EventFilter(below_us=at_us + 1)
+            before = transaction.list_events(self._tenant_id, wanted, most=1)
+            return max((each.number for each in before), default=_FIRST)
+
     def begin_era(self) -> None:
         """Goes on with numbers that nobody has seen: the catalog was set back.
 
@@ -169,20 +190,10 @@ class Events(Part):
         """
         with self._context.catalog.write() as transaction:
             number_all(transaction, self._context, self._tenant_id)
-            last, last_us = transaction.lock_event_end(self._tenant_id)
-            created_us = max(to_us(self._context.clock()), last_us + 1)
-            first = EventRow(
-                tenant_id=self._tenant_id,
-                number=(last // ERA + 1) * ERA,
-                id=self._context.ids.event(created_us),
-                created_us=created_us,
-                type=REINSTATED,
-                namespace_id=None,
-                namespace=None,
-                data=_to_json({"after": last}).decode(),
-            )
+            end = transaction.lock_event_end(self._tenant_id)
+            first = _first_of_era(self._context, self._tenant_id, end)
             transaction.add_events([first])
-            transaction.move_event_end(first)
+            transaction.move_event_end(first, timeline=end.timeline_now)
 
     def _check_gaps(
         self, transaction: Transaction, found: Sequence[EventRow], *, is_to_end: bool
@@ -232,6 +243,25 @@ def _follows(older: int, newer: EventRow) -> bool:
         return newer.number == older + 1
     # The first of an era says what was before it; where it is lost, nobody knows.
     return newer.type != REINSTATED or msgspec.json.decode(newer.data)["after"] <= older
+
+
+def _first_of_era(context: Context, tenant_id: TenantId, end: EventEnd) -> EventRow:
+    """Returns the event with which the next era begins.
+
+    It is no earlier one than that of the timeline: a replica that was promoted before it had heard
+    of the last promotion begins no era that somebody has seen.
+    """
+    created_us = max(to_us(context.clock()), end.created_us + 1)
+    return EventRow(
+        tenant_id=tenant_id,
+        number=max(end.number // ERA + 1, end.timeline_now or 0) * ERA,
+        id=context.ids.event(created_us),
+        created_us=created_us,
+        type=REINSTATED,
+        namespace_id=None,
+        namespace=None,
+        data=_to_json({"after": end.number}).decode(),
+    )
 
 
 def _missing(number: int) -> Damaged:
@@ -312,13 +342,17 @@ def number_events(
 
     Returns the place where it goes on; None if that was all. What others tell and have not
     committed yet comes later, and gets higher numbers and instants. What is damaged is put
-    `aside`, and stays where it is until somebody repairs it.
+    `aside`, and stays where it is until somebody repairs it. Where the database is on another
+    timeline than it was, they begin an era: it may lack events that somebody has seen.
     """
-    last, last_us = transaction.lock_event_end(tenant_id)
+    end = transaction.lock_event_end(tenant_id)
     found = transaction.list_unnumbered(tenant_id, after=after, most=_BATCH)
     aside += [error for _, row in found for error in row.damaged]
     sound = [(position, told) for position, row in found for told in row.sound]
-    rows = list[EventRow]()
+    rows = [_first_of_era(context, tenant_id, end)] if end.was_set_back else []
+    last, last_us = end.number, end.created_us
+    if rows:
+        last, last_us = rows[0].number, rows[0].created_us
     for number, (_, told) in enumerate(sound, last + 1):
         last_us = max(told.created_us, last_us + 1)
         rows.append(
@@ -335,7 +369,7 @@ def number_events(
         )
     if rows:
         transaction.add_events(rows)
-        transaction.move_event_end(rows[-1])
+        transaction.move_event_end(rows[-1], timeline=end.timeline_now)
         transaction.drop_unnumbered(position for position, _ in sound)
     return found[-1][0] if len(found) == _BATCH else None
 

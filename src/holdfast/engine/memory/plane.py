@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from holdfast.catalog.pending import mark_of
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.limits import check_quota
@@ -29,6 +30,7 @@ from holdfast.engine.objects.content import NamesOnly
 from holdfast.engine.objects.reader import Objects
 from holdfast.engine.planes.forms import Part, memory_of, read_part
 from holdfast.engine.planes.handle import Handle
+from holdfast.engine.planes.missing import note_added
 from holdfast.engine.planes.ownership import note_change
 from holdfast.engine.planes.view import View
 from holdfast.engine.planes.writers import written
@@ -68,16 +70,20 @@ def note(
     check_quota(head, more)
     sequence = head.sequence + 1
     writer = written(handle, head)
-    transaction.set_sequence(head.namespace_id, sequence, more=more, writer=writer)
+    namespace_id, plane = head.namespace_id, Plane.MEMORIES
     rows = [(name.encode(), None if row is None else IN_ROW) for name, row in changes.items()]
-    transaction.put_pending(head.namespace_id, Plane.MEMORIES, rows, sequence=sequence)
+    transaction.note_pending(namespace_id, plane, rows, sequence=sequence, more=more, writer=writer)
+    if len(rows) == 1:
+        note_added(
+            handle.context, namespace_id, head.unfolded, mark_of(plane, rows[0][0]), is_sure=False
+        )
     if handle.door.within():
         # The rows are what is now, and the next change overwrites them.
         note_change(
             transaction,
             handle,
-            head.namespace_id,
-            Plane.MEMORIES,
+            namespace_id,
+            plane,
             old={name.encode(): _entry(row, Inline) for name, row in old.items()},
             new={name.encode(): row and _entry(row, Inline) for name, row in changes.items()},
         )
@@ -139,7 +145,10 @@ def all_pending(
 
 
 def note_anew(transaction: Transaction, source: content.Source, head: Head) -> None:
-    """Makes pending what differs between the rows of a namespace and its base root."""
+    """Makes pending what differs between the rows of a namespace and its base root.
+
+    Of no mark: the head, which is locked, has to be marked anew.
+    """
     if is_lagging(transaction, head):
         return
     root = source.get_root(head.root).plane(Plane.MEMORIES)

@@ -14,16 +14,17 @@ import time
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
-from functools import partial
+from itertools import islice
 from typing import Final
 
 import msgspec
 
-from holdfast.catalog.packs import PackRow, RetiredPack
+from holdfast.catalog.packs import PackRow
 from holdfast.catalog.port import Lease
-from holdfast.catalog.transaction import Transaction
+from holdfast.catalog.retired import RetiredPack
 from holdfast.engine.core.context import Context
 from holdfast.engine.core.fencing import fenced
+from holdfast.engine.core.limits import MOST
 from holdfast.errors import Busy, Damaged
 from holdfast.ids import PackName, TenantId
 
@@ -37,6 +38,9 @@ PAUSE_S: Final = 0.05
 BATCH: Final = 100
 """Packs whose bytes go before their rows do: so much is done again after a crash."""
 
+PAGE: Final = 1000
+"""Names of blobs that are looked up together."""
+
 NEAR_BITS: Final = 2
 """So many bits may be flipped of a pack's id or name: names are random, and differ by many more."""
 
@@ -46,28 +50,29 @@ def retired(pack: PackRow, tenant_id: TenantId, *, now: datetime) -> RetiredPack
     return RetiredPack(pack.name, tenant_id, pack.size_bytes, now)
 
 
-def retired_bytes(transaction: Transaction, tenant_id: TenantId) -> int:
-    """Returns how many bytes of a tenant wait for the end of their period."""
-    return sum(pack.size_bytes for pack in _own(transaction, tenant_id))
-
-
 def retire_unnamed(context: Context) -> None:
     """Retires blobs that no row names: a kill has left them, or a catalog that was set back."""
-    found = dict(context.blobs.iter_names())
-    # Looked up after the listing: a pack is announced before its bytes are put.
-    with context.catalog.read() as transaction:
-        named = transaction.pack_names()
-        known = named | {pack.name for pack in transaction.iter_retired()}
+    unnamed, listed = dict[str, int](), context.blobs.iter_names()
+    # A page at a time: of a large place, all names are more than should be in memory.
+    while page := dict(islice(listed, PAGE)):
         # A directory may hold the packs of other vaults too: theirs are not ours to judge.
-        unnamed = [name for name in found if name not in known and context.owns_pack(name)]
-        if not unnamed or transaction.has_lost_packs():
+        own = {name: size for name, size in page.items() if context.owns_pack(name)}
+        # Looked up after the listing: a pack is announced before its bytes are put.
+        with context.catalog.read() as transaction:
+            known = transaction.named_packs(own) | transaction.retired_packs(own)
+        unnamed |= {name: size for name, size in own.items() if name not in known}
+    if not unnamed:
+        return
+    with context.catalog.read() as transaction:
+        if transaction.has_lost_packs():
             return
+        lacking = transaction.pack_names()
     # One whose name was damaged in its row is nobody's garbage.
-    lacking = named - found.keys()
+    lacking.difference_update(name for name, _ in context.blobs.iter_names())
     now = context.clock()
     garbage = [
-        RetiredPack(PackName(name), None, found[name], now)
-        for name in unnamed
+        RetiredPack(PackName(name), None, size, now)
+        for name, size in unnamed.items()
         if not any(is_nearly(each, name) for each in lacking)
     ]
     if garbage:
@@ -121,46 +126,33 @@ def clear(context: Context, tenant_id: TenantId, *, now: bool = False) -> int:
     """
     if context.catalog.find_loss() is not None:
         return 0
-    find_due = partial(_find_due, context, tenant_id if now else None)
+    hurried = tenant_id if now else None
     # Most of the time there is nothing to do, and a lock is a connection to the database.
-    if not find_due():
+    if not _find_due(context, hurried, most=1):
         return 0
     freed = 0
     with suppress(*() if now else (Busy,)), fenced(context, LOCK) as fence:
-        due = find_due()
+        due = _find_due(context, hurried, most=MOST)
         with context.catalog.read() as transaction:
-            own = {pack.name for pack in _own(transaction, tenant_id)}
+            own = {pack.name for pack in transaction.own_retired(tenant_id)}
         for at in range(0, len(due), BATCH):
             gone = _delete(fence, due[at : at + BATCH])
             freed += sum(pack.size_bytes for pack in gone if pack.name in own)
     return freed
 
 
-def _find_due(context: Context, hurried: TenantId | None) -> list[RetiredPack]:
+def _find_due(context: Context, hurried: TenantId | None, *, most: int) -> list[RetiredPack]:
     """Returns the retired packs whose time is over, and all of a tenant that cannot wait."""
-    instant = context.clock()
+    now, keep = context.clock(), context.keep_deleted
     with context.catalog.read() as transaction:
-        packs = transaction.iter_retired()
-        own = set[RetiredPack]() if hurried is None else {*_own(transaction, hurried)}
+        ahead = transaction.retired_after(now)
+        own = [] if hurried is None else transaction.own_retired(hurried)
+        due = transaction.due_retired(now=now, keep=keep, most=most)
     # Retired by a clock that was ahead: their time begins now, or it might never end.
-    ahead = [
-        msgspec.structs.replace(p, retired_at=instant) for p in packs if p.retired_at > instant
-    ]
     if ahead:
         with context.catalog.write() as transaction:
-            transaction.retire(ahead)
-    keep = context.keep_deleted
-    return [pack for pack in packs if instant - pack.retired_at >= keep or pack in own]
-
-
-def _own(transaction: Transaction, tenant_id: TenantId) -> list[RetiredPack]:
-    """Returns a tenant's retired packs, and nobody's where there is no other tenant."""
-    packs = transaction.iter_retired()
-    own = [pack for pack in packs if pack.tenant_id == tenant_id]
-    nobodys = [pack for pack in packs if pack.tenant_id is None]
-    if nobodys and len(transaction.sort_tenants()) == 1:
-        return own + nobodys
-    return own
+            transaction.retire(msgspec.structs.replace(p, retired_at=now) for p in ahead)
+    return [*{pack.name: pack for pack in (*own, *due)}.values()]
 
 
 def _delete(context: Context, due: list[RetiredPack]) -> list[RetiredPack]:
@@ -169,7 +161,7 @@ def _delete(context: Context, due: list[RetiredPack]) -> list[RetiredPack]:
     Returns those whose bytes went.
     """
     with context.catalog.read() as transaction:
-        named = transaction.pack_names()
+        named = transaction.named_packs(pack.name for pack in due)
     # A row that names it again comes first: then it was brought back, and is not retired.
     gone = [pack for pack in due if pack.name not in named]
     # Bytes have no transaction: some at a time, and each time only while nobody else is at it.

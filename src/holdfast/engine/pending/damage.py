@@ -29,9 +29,9 @@ def let_go(
     known = list(damaged)
     for each in known:
         transaction.discard_pending(head.namespace_id, each)
-    transaction.mark_anew(head.namespace_id)
     if any(each.plane == Plane.MEMORIES for each in known):
         memoryplane.note_anew(transaction, handle.objects.bound(transaction), head)
+    transaction.mark_anew(head.namespace_id)
     size = count(transaction, handle.objects.bound(transaction), head)
     more = Size(size.entries - head.size.entries, size.bytes - head.size.bytes)
     sequence = transaction.advance_sequence(

@@ -1,4 +1,4 @@
-"""Says what is missing of what is pending: of files and of the store.
+"""Says what is missing of what is pending.
 
 A head has the sum of the marks of all keys that are pending (`catalog/pending.py`). Rows that are
 what was written and do not add up to it lack one. Who asks for a key that has no row, for all of
@@ -19,12 +19,16 @@ from holdfast.errors import Damaged, PendingDamaged
 from holdfast.ids import NamespaceId
 from holdfast.model.basics import Head, Plane
 
-MOST_ADDED: Final = 1024
+MOST_ADDED: Final = 2048
 """Rows of a namespace that are added up whenever others have written: of as many, it takes about
-1 ms. Where there are more, a process adds them up once, and goes on from there."""
+1 ms, as their keys are all that is read. Where there are more, a process adds them up once, and
+goes on from there; what is missing once others have written is found by snapshots and `verify`."""
 
 MOST_ADDED_ONCE: Final = 20_000
-"""Where there are even more, what is missing is found by snapshots and by `verify`."""
+"""Where there are even more, what is missing is found by these alone."""
+
+_MEAN_MARK: Final = ONE_MARK + ONE_MARK // 2
+"""What marks are on average: the sum of as many as count here says well how many they are."""
 
 MOST_REMEMBERED: Final = 10_000
 
@@ -82,12 +86,12 @@ def check_all(
 
     Of one that is not locked, a database may show each statement what is newest: `Withdrawn`.
     """
-    if not find_all(head, pending):
+    if not (missing := find_all(head, pending)):
         return
     now = transaction.find_head_by_id(head.namespace_id)
     if now is None or (now.generation, now.sequence) != (head.generation, head.sequence):
         raise Withdrawn(f"others keep changing {head.name!r}")
-    raise lost()
+    raise _named(transaction, head.namespace_id, missing) or lost()
 
 
 def mend(transaction: Transaction, head: Head) -> tuple[int, list[str]]:
@@ -108,19 +112,41 @@ def lost() -> Damaged:
     return Damaged("something that was written since the last snapshot is missing")
 
 
-def note_added(context: Context, namespace_id: NamespaceId, was: int | None, more: int) -> None:
-    """Remembers that rows were all there before some were added, and are so still."""
-    if was == 0 or (was is not None and context.added.get(namespace_id) == was):
-        context.added[namespace_id] = was + more
+def note_added(
+    context: Context, namespace_id: NamespaceId, was: int | None, more: int, *, is_sure: bool = True
+) -> None:
+    """Remembers that rows were all there before some were added, and are so still.
+
+    Who has not looked whether they were pending already is not `is_sure` of what the sum is then.
+    """
+    if was == 0 or (was is not None and was in context.added.get(namespace_id, ())):
+        context.added[namespace_id] = (was + more,) if is_sure else (was, was + more)
+
+
+def _named(
+    transaction: Transaction, namespace_id: NamespaceId, missing: int
+) -> PendingDamaged | None:
+    """Returns the error of the one row that is missing, if it is of a session or a memory.
+
+    Of files and values nobody knows the key, and of several rows that are missing none.
+    """
+    for plane, find in (
+        (Plane.SESSIONS, transaction.session_ids),
+        (Plane.MEMORIES, transaction.memory_ids),
+    ):
+        for key in map(str.encode, find(namespace_id)):
+            if mark_of(plane, key) == missing:
+                return PendingDamaged(plane, key=key)
+    return None
 
 
 def _is_whole(context: Context, of: Sum) -> bool:
     """Says whether nothing has to be pending, nobody knows what has to be, or it was all there."""
     namespace_id, unfolded = of
-    known = context.added.get(namespace_id)
-    if not unfolded or known == unfolded:
+    known = context.added.get(namespace_id, ())
+    if not unfolded or unfolded in known:
         return True
-    return unfolded // ONE_MARK > (MOST_ADDED_ONCE if known is None else MOST_ADDED)
+    return unfolded // _MEAN_MARK > (MOST_ADDED if known else MOST_ADDED_ONCE)
 
 
 def _find_summed(
@@ -141,7 +167,7 @@ def _find_summed(
 def _remember(context: Context, namespace_id: NamespaceId, unfolded: int) -> None:
     if len(context.added) >= MOST_REMEMBERED:
         context.added.clear()
-    context.added[namespace_id] = unfolded
+    context.added[namespace_id] = (unfolded,)
 
 
 def _add_up(

@@ -61,7 +61,7 @@ class View:
 
     @property
     def unfolded(self) -> int:
-        """How many keys of files and store are pending at the head that this is of, if one is."""
+        """How many keys are pending at the head that this is of, if one is."""
         return 0 if self._head is None else (self._head.unfolded or 0) // ONE_MARK
 
     def begun(self) -> datetime | None:

@@ -123,11 +123,3 @@ def is_own(head: Head, task: TaskRun) -> bool:
     if not task.is_named and since is None and by_actor == (task.actor or ""):
         since = levels.get(PLAIN)
     return since is not None and since <= task.began + 1
-
-
-def others_of(head: Head, task: TaskRun) -> list[str]:
-    """Returns what is known of who else made changes: the last is, unless the task itself did."""
-    names = [name for name, _ in mark_of(head).levels]
-    by_actor, within = names[:1], names[1:]
-    by_task = [] if task.id in within else within[-1:]
-    return [name for name in (*by_actor, *by_task) if name not in ("", PLAIN, task.actor)]

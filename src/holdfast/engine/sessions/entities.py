@@ -194,7 +194,7 @@ class Entities(Part):
                 "version": entity.version,
             },
         )
-        append(transaction, self._handle.context, head, trace)
+        append(transaction, self._handle.context, head, trace, door=self._handle.door)
 
 
 def purge_entities(context: Context, tenant_id: TenantId, *, before: datetime) -> int:

@@ -217,7 +217,14 @@ class Draft(msgspec.Struct, kw_only=True):
             self._put(*self.entry, trace, trace_id)
             return
         for trace, trace_id in self.traces:
-            chain.append(self.transaction, self.handle.context, self.head, trace, trace_id=trace_id)
+            chain.append(
+                self.transaction,
+                self.handle.context,
+                self.head,
+                trace,
+                door=self.handle.door,
+                trace_id=trace_id,
+            )
 
     def _put(
         self, session: SessionRow, entry: bytes, more: Size, trace: Trace, trace_id: TraceId
@@ -234,6 +241,7 @@ class Draft(msgspec.Struct, kw_only=True):
             trace,
             trace_id=trace_id,
             stream=head.namespace_id,
+            door=self.handle.door,
             version=None if made is None else made.digest,
             turn=None if said is None else said.digest,
         )
@@ -261,6 +269,7 @@ class Draft(msgspec.Struct, kw_only=True):
                 writer=writer,
                 journal_number=row.number,
                 journal_hash=row.hash,
+                unfolded=None,  # The database knows whether the session was pending already.
             )
             version, more_of_row = (
                 (self.opened.rows[1], ()) if made is None else (made.value, made.values)
@@ -308,9 +317,10 @@ class Draft(msgspec.Struct, kw_only=True):
         namespace_id = self.head.namespace_id
         self.sequence += 1
         writer = written(self.handle, self.head)
-        self.transaction.set_sequence(namespace_id, self.sequence, more=more, writer=writer)
         rows = [(session_id.encode(), entry)]
-        self.transaction.put_pending(namespace_id, Plane.SESSIONS, rows, sequence=self.sequence)
+        self.transaction.note_pending(
+            namespace_id, Plane.SESSIONS, rows, sequence=self.sequence, more=more, writer=writer
+        )
 
     def _said_bytes(self) -> int:
         """Returns what is said at length in the traces, and counts there."""

@@ -11,12 +11,15 @@ whether the task went well or not. On failure the exception goes on; asked to ro
 the task changed is what it was before by then, and the failed attempt is on the timeline.
 Ctrl-C, `sys.exit` with anything but 0, a cancelled coroutine and a generator that is closed in
 the middle are failures like any other. Nothing that others have done to a namespace meanwhile is
-taken back: where they changed the same since, the end of a failed task is `OthersChanged`.
+taken back: where they changed the same since, the end of a failed task is `OthersChanged`. Of a
+directory nobody can say who changed it: there, what lies between the two snapshots is the task's,
+but for what other tasks noted as theirs.
 """
 
 import functools
 import inspect
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Protocol, TypeVar, cast
 
@@ -25,8 +28,8 @@ import msgspec
 from holdfast.display import line, quoted
 from holdfast.engine.planes.handle import Handle, check_text
 from holdfast.engine.tasks.life import TaskLife
-from holdfast.engine.timeline.snapshots import SnapshotLike, resolve
-from holdfast.errors import DirectoryMissing, HoldfastError, InvalidValue
+from holdfast.engine.timeline.snapshots import resolve
+from holdfast.errors import DirectoryMissing, HoldfastError, InvalidValue, TaskEnded
 from holdfast.ids import IdMaker
 from holdfast.model.basics import SnapshotInfo
 from holdfast.model.changes import Restored
@@ -52,10 +55,8 @@ class Undoable(Protocol):
         """Captures everything as it is now."""
         ...
 
-    def restore(
-        self, snapshot: SnapshotLike, *, reason: str | None = None, rules: bytes | None = None
-    ) -> Restored:
-        """Brings a snapshot back."""
+    def end_badly(self, task: "Task", *, reason: str) -> Restored | None:
+        """Takes back what a task changed that failed; None if another has done so."""
         ...
 
     def read_rules(self) -> bytes:
@@ -203,7 +204,8 @@ class Tasks:
         run = runs.end_well(task.id) if failure is None else runs.end_badly(task.id, error=failure)
         task.after = None if run.after is None else resolve(handle, run.after)
         if failure is not None and self._rolls_back:
-            task.rolled_back = runs.go_back(run)
+            with suppress(TaskEnded):
+                task.rolled_back = runs.go_back(run.id)
 
     def _end_in(self, directory: Undoable, task: Task, failure: str | None) -> None:
         reason = "the task was completed" if failure is None else f"the task failed: {failure}"
@@ -220,13 +222,7 @@ class Tasks:
         if self._noted is not None:
             self._noted.note_ended(task.id, after=task.after, failure=failure)
         if failure is not None and self._rolls_back:
-            task.rolled_back = directory.restore(
-                task.before, reason=f"task {task.id} failed", rules=task.rules
-            )
-            if self._noted is not None:
-                self._noted.note_ended(
-                    task.id, after=task.after, failure=failure, restored=task.rolled_back
-                )
+            task.rolled_back = directory.end_badly(task, reason=f"task {task.id} failed")
 
 
 async def _in_thread(function: Callable[..., T], *arguments: Any) -> T:

@@ -16,9 +16,10 @@ from holdfast.engine.planes.writers import is_own, mark_of
 from holdfast.engine.timeline import snapshots
 from holdfast.engine.timeline.room import check_rows
 from holdfast.engine.timeline.takeback import take_back
-from holdfast.errors import TaskEnded, TaskNotFound
+from holdfast.engine.timeline.undo import Leave, leave_nothing
+from holdfast.errors import InvalidValue, TaskEnded, TaskNotFound
 from holdfast.ids import SnapshotId
-from holdfast.model.basics import Head, SnapshotInfo
+from holdfast.model.basics import Head, SnapshotInfo, SnapshotLike
 from holdfast.model.changes import Restored
 from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.model.traces import Trace
@@ -72,48 +73,61 @@ class TaskLife:
             snapshots.take(self._handle, note, is_asked=False, also=add)
         return self.get(task_id)
 
-    def end_well(self, task_id: str, *, reason: str | None = None) -> TaskRun:
-        """Ends a task well."""
+    def end_well(
+        self, task_id: str, *, reason: str | None = None, snapshot: SnapshotLike | None = None
+    ) -> TaskRun:
+        """Ends a task well: with a snapshot that is taken now, or was taken of its end."""
         task = self.get(task_id)
         if task.status is TaskStatus.RUNNING:
             ended = replace(task, status=TaskStatus.COMPLETED, reason=reason)
-            self._end(ended, "task.completed", reason or "the task was completed")
+            self._end(ended, "task.completed", reason or "the task was completed", snapshot)
             task = self.get(task_id)
         if task.status is not TaskStatus.COMPLETED:
             raise TaskEnded(task_id, status=task.status.value)
         return task
 
     def end_badly(
-        self, task_id: str, *, error: str | None = None, rollback: bool | None = None
+        self,
+        task_id: str,
+        *,
+        error: str | None = None,
+        rollback: bool | None = None,
+        snapshot: SnapshotLike | None = None,
     ) -> TaskRun:
-        """Ends a task that went wrong: keeps the attempt."""
+        """Ends a task that went wrong: keeps the attempt, unless a snapshot does already."""
         task = self.get(task_id)
         if task.status is TaskStatus.RUNNING:
             # Kept with the failure: whoever goes on after a crash goes on with what was wanted.
             rolls_back = task.rolls_back if rollback is None else rollback
             told = None if error is None else _storable(error)
             ended = replace(task, status=TaskStatus.FAILED, reason=told, rolls_back=rolls_back)
-            self._end(ended, "task.failed", f"the task failed: {told or 'nobody said why'}")
+            said = f"the task failed: {told or 'nobody said why'}"
+            self._end(ended, "task.failed", said, snapshot)
             task = self.get(task_id)
         if task.status is not TaskStatus.FAILED:
             raise TaskEnded(task_id, status=task.status.value)
         return task
 
-    def go_back(self, task: TaskRun) -> Restored | None:
-        """Takes back what a failed task changed; None if another did so meanwhile."""
+    def go_back(
+        self, task_id: str, *, note: Note | None = None, leave: Leave = leave_nothing
+    ) -> Restored:
+        """Takes back what a failed task changed; raises `TaskEnded` if another was faster.
 
-        def mark(shows: SnapshotId, transaction: Transaction, _head: Head) -> None:
+        `leave` is told what of a directory could not be captured before.
+        """
+
+        def mark(shows: SnapshotId, transaction: Transaction, head: Head) -> None:
             # Under the head's lock: of two that go back, the second sees that the first has.
-            now = transaction.find_task(task.namespace_id, task.id)
+            now = transaction.find_task(head.namespace_id, task_id)
             if now is None or now.restored is not None:
-                raise TaskEnded(task.id, status="gone back")
-            transaction.end_task(replace(now, restored=shows), seen=TaskStatus.FAILED)
+                raise TaskEnded(task_id, status="gone back")
+            # Of a directory, nobody may have been able to note yet that it has failed.
+            ended_at = now.ended_at or self._handle.context.clock()
+            done = replace(now, status=TaskStatus.FAILED, restored=shows, ended_at=ended_at)
+            transaction.end_task(done, seen=now.status)
 
-        note = Note(reason=f"task {task.id} failed", task_id=task.id)
-        try:
-            return take_back(self._handle, task.id, note=note, at_end=True, also=mark)
-        except TaskEnded:
-            return None
+        note = note or Note(reason=f"task {task_id} failed", task_id=task_id)
+        return take_back(self._handle, task_id, note=note, at_end=True, also=mark, leave=leave)
 
     def note_begun(self, name: str, *, id: str, before: SnapshotInfo) -> None:  # noqa: A002 - what it is called everywhere
         """Notes a task whose snapshots somebody else takes: what lies between them is its own."""
@@ -121,6 +135,8 @@ class TaskLife:
         with context.work() as transaction:
             head = self._handle.lock(transaction)
             task = TaskRun(
+                began=mark_of(head).changes,
+                within=self._handle.door.within(),
                 id=id,
                 namespace_id=head.namespace_id,
                 name=name,
@@ -137,9 +153,8 @@ class TaskLife:
         *,
         after: SnapshotInfo | None,
         failure: str | None = None,
-        restored: Restored | None = None,
     ) -> None:
-        """Notes how such a task has ended; once more, to say that it was taken back."""
+        """Notes how such a task has ended."""
         context = self._handle.context
         status = TaskStatus.COMPLETED if failure is None else TaskStatus.FAILED
         reason = None if failure is None else _storable(failure)
@@ -148,13 +163,11 @@ class TaskLife:
             task = transaction.find_task(head.namespace_id, task_id)
             if task is None:
                 return
-            shown = None if restored is None or restored.snapshot is None else restored.snapshot.id
             done = replace(
                 task,
                 status=status,
                 reason=reason,
                 after=None if after is None else after.id,
-                restored=shown,
                 ended_at=context.clock(),
             )
             transaction.end_task(done, seen=task.status)
@@ -170,8 +183,11 @@ class TaskLife:
             raise TaskNotFound(task_id)
         return replace(found, namespace=self._handle.name)
 
-    def _end(self, ended: TaskRun, action: str, reason: str) -> None:
-        """Takes the snapshot of a task's end, unless somebody else has ended it by then."""
+    def _end(self, ended: TaskRun, action: str, reason: str, taken: SnapshotLike | None) -> None:
+        """Takes the snapshot of a task's end, if it is not `taken`.
+
+        Unless somebody else has ended it by then.
+        """
         context, note = self._handle.context, reason[:MAX_TEXT_CHARS]
         check_text("reason", ended.reason, max_chars=MAX_TEXT_CHARS)
 
@@ -188,6 +204,15 @@ class TaskLife:
             append(transaction, context, head, trace_of_task(action, done))
 
         told = Note(label=ended.name, reason=note, task_id=ended.id)
+        if taken is not None:
+            known = snapshots.resolve(self._handle, taken)
+            with suppress(_AlreadyEnded), context.work() as transaction:
+                head = self._handle.lock(transaction)
+                found = transaction.find_snapshot(head.namespace_id, known.id)
+                if found is None or found.task_id != ended.id:
+                    raise InvalidValue("a task ends with a snapshot that names it")
+                mark(found.id, transaction, head)
+            return
         with suppress(_AlreadyEnded):
             snapshots.take(self._handle, told, creates=False, is_bounded=False, also=mark)
 
@@ -215,4 +240,10 @@ def trace_of_task(action: str, task: TaskRun) -> Trace:
     """Returns the trace that tells of a task."""
     details = {"name": task.name, "before": task.before, "after": task.after}
     details = {name: value for name, value in details.items() if value is not None}
-    return Trace(action=action, resource_type="task", resource_id=task.id, details=details)
+    return Trace(
+        action=action,
+        resource_type="task",
+        resource_id=task.id,
+        task_id=task.id,
+        details=details,
+    )

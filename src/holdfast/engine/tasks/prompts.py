@@ -23,6 +23,7 @@ from holdfast.catalog.transaction import Transaction
 from holdfast.engine.journal.chain import append
 from holdfast.engine.objects.stage import StagedObjects
 from holdfast.engine.planes.handle import Handle, check_text, get_kept
+from holdfast.engine.planes.writers import mark_of
 from holdfast.engine.tasks.life import add_task, trace_of_task
 from holdfast.engine.timeline.diff import collect_changes, iter_changes, to_changes
 from holdfast.engine.timeline.steps import own_steps
@@ -97,6 +98,7 @@ class Prompts:
                 self._end(transaction, head, last, after=before)
             number = 1 if last is None else last.number + 1
             task = TaskRun(
+                began=mark_of(head).changes,
                 id=task_id,
                 namespace_id=head.namespace_id,
                 name=name,

@@ -4,6 +4,7 @@ A failed one keeps the attempt, and takes back what it changed if that was asked
 same twice changes nothing: clients repeat themselves. How tasks begin and end is in `life.py`.
 """
 
+from contextlib import suppress
 from typing import Final
 
 from msgspec.structs import replace
@@ -12,7 +13,7 @@ from holdfast.display import Part
 from holdfast.engine.core.limits import check_limit
 from holdfast.engine.planes.handle import Handle
 from holdfast.engine.tasks.life import TaskLife
-from holdfast.errors import InvalidValue
+from holdfast.errors import InvalidValue, TaskEnded
 from holdfast.jsontext import object_text
 from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.operations.operation import does
@@ -38,15 +39,18 @@ class TaskRuns(Part):
 
     @does(CompleteTask)
     def complete(self, wanted: CompleteTask) -> TaskRun:
-        return self._life.end_well(wanted.task_id, reason=wanted.reason)
+        return self._life.end_well(wanted.task_id, reason=wanted.reason, snapshot=wanted.snapshot)
 
     @does(FailTask)
     def fail(self, wanted: FailTask) -> TaskRun:
         task_id, rollback = wanted.task_id, wanted.rollback
-        task = self._life.end_badly(task_id, error=wanted.error, rollback=rollback)
+        task = self._life.end_badly(
+            task_id, error=wanted.error, rollback=rollback, snapshot=wanted.snapshot
+        )
         wants_back = task.rolls_back if rollback is None else rollback
         if wants_back and task.restored is None:
-            self._life.go_back(task)
+            with suppress(TaskEnded):
+                self._life.go_back(task.id)
             task = self._life.get(task_id)
         return task
 

@@ -98,7 +98,8 @@ class Schedules(Part):
             )
             check_rows(transaction, self._handle)
             transaction.add_schedule(schedule)
-            append(transaction, context, head, _told("schedule.created", schedule))
+            told = _told("schedule.created", schedule)
+            append(transaction, context, head, told, door=self._handle.door)
         return schedule
 
     @does(ListSchedules)
@@ -135,7 +136,8 @@ class Schedules(Part):
                 new = replace(new, next_at=look, seen_sequence=head.sequence, seen_at=now)
             if new != old:
                 transaction.change_schedule(new)
-                append(transaction, context, head, _told("schedule.updated", new))
+                told = _told("schedule.updated", new)
+                append(transaction, context, head, told, door=self._handle.door)
         return self._named(new)
 
     @does(DeleteSchedule)
@@ -146,7 +148,8 @@ class Schedules(Part):
             head = self._locked(transaction, wanted.schedule_id)
             schedule = _get(transaction, head, wanted.schedule_id)
             transaction.delete_schedule(schedule.namespace_id, schedule.id)
-            append(transaction, context, head, _told("schedule.deleted", schedule))
+            told = _told("schedule.deleted", schedule)
+            append(transaction, context, head, told, door=self._handle.door)
 
     def _named(self, schedule: Schedule) -> Schedule:
         return replace(schedule, namespace=self._handle.name)

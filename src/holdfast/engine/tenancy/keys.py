@@ -22,7 +22,7 @@ from holdfast.engine.planes.handle import check_namespace, check_title
 from holdfast.errors import InvalidValue, KeyNotFound, LastAdminKey
 from holdfast.ids import TenantId
 from holdfast.model.basics import Tenant
-from holdfast.model.keys import Key, KeyUse, NewKey, Scope
+from holdfast.model.keys import SCOPES, Key, KeyUse, NewKey, Scope
 from holdfast.model.traces import OWN, Trace
 from holdfast.operations.checks import checked
 from holdfast.operations.keys import CreateKey, ListKeys, RevokeKey
@@ -216,7 +216,7 @@ def scope_of(wanted: CreateKey) -> Scope:
 
 
 def _told(action: str, key: Key) -> Trace:
-    details = {"name": key.name, "scope": key.scope.value, "namespace": key.namespace}
+    details = {"name": key.name, "scope": SCOPES[key.scope], "namespace": key.namespace}
     return Trace(action=action, resource_type="key", resource_id=key.id, details=details)
 
 

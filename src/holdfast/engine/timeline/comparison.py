@@ -46,6 +46,7 @@ from holdfast.model.changes import (
 )
 from holdfast.model.names import Name
 from holdfast.model.timelines import FolderCount, FolderCounts
+from holdfast.operations.snapshots import ListSnapshots
 from holdfast.operations.timeline import (
     NOTHING,
     Compare,
@@ -176,6 +177,10 @@ class Comparing:
     def page_of_timeline(self, wanted: ListTimeline) -> Timeline:
         """Returns as much of a timeline as can be searched quickly."""
         return listing.timeline(self._handle, wanted, time=listing.PAGE_TIME)
+
+    def page_of_snapshots(self, wanted: ListSnapshots) -> Timeline:
+        """Returns as many of those taken on purpose as can be searched for quickly."""
+        return listing.snapshots(self._handle, wanted, time=listing.PAGE_TIME)
 
     @fetched
     def page(

@@ -265,6 +265,20 @@ def timeless(entry: Entry) -> Entry:
     return entry
 
 
+def is_alike(one: bytes | None, other: bytes | None) -> bool:
+    """Says whether two entries differ in no more than when, or how often, they were written."""
+    if one is None or other is None or one == other:
+        return one == other
+    return _content(one) == _content(other)
+
+
+def _content(data: bytes) -> Entry:
+    entry = decode_entry(data)
+    if isinstance(entry, Memory):
+        return msgspec.structs.replace(entry, version=0, updated_us=0)
+    return timeless(entry)
+
+
 def entry_name(plane: Plane, key: bytes) -> str:
     """Returns how people call an entry: its path, its id, or `namespace/key` in the store."""
     if plane is Plane.STORE:

@@ -64,6 +64,13 @@ def fork(handle: Handle, new: Handle, *, at: SnapshotInfo | None = None) -> None
     advance(handle, plan)
 
 
+def check_free(new: Handle) -> None:
+    """Raises `NamespaceExists` if there is a namespace of that name."""
+    with new.context.catalog.read() as transaction:
+        if new.find_head(transaction) is not None:
+            raise NamespaceExists(new.name)
+
+
 def _kept(handle: Handle, transaction: Transaction, folded: Folded, new: Handle) -> Mark | None:
     """Returns the snapshot that a fork goes on from, if what is there is in none yet."""
     return safety(

@@ -393,14 +393,9 @@ def _follow(
     stage.add_nodes(became.nodes)
     root_id = stage.add(became.root.encode(), ObjectKind.NODE)
     stage.seal(transaction)
-    amended = replace(
-        last,
-        root=root_id,
-        size=last.size + became.more,
-        lacking=last.lacking.beyond(source, became.root.plane(Plane.FILES)),
-        counts=None,
-    )
-    files = became.root.plane(Plane.FILES)
+    files, size = became.root.plane(Plane.FILES), last.size + became.more
+    lacking = last.lacking.beyond(source, files)
+    amended = replace(last, root=root_id, size=size, lacking=lacking, counts=None)
     return replace(move, marks=[*move.marks[:-1], amended], of_directory=files)
 
 
@@ -439,6 +434,7 @@ def _tell(
         handle.context,
         head,
         trace_of(done),
+        door=handle.door,
         trace_id=trace_id,
         told=_told(transaction, handle, last),
         each=places_of(done) if len(done) > 1 else None,

@@ -56,10 +56,13 @@ _decode_counts: Final = msgspec.json.Decoder(Counts).decode
 
 
 @fetched
-def snapshots(handle: Handle, wanted: ListSnapshots) -> Timeline:
-    """Returns the usable snapshots that were taken on purpose and are meant, newest first."""
+def snapshots(handle: Handle, wanted: ListSnapshots, *, time: timedelta | None = None) -> Timeline:
+    """Returns the usable snapshots that were taken on purpose and are meant, newest first.
+
+    With a `time`, it ends after that, too; `before` says where it goes on.
+    """
     check_limit(wanted.limit)
-    return _search(handle, wanted, _ending(handle, None))
+    return _search(handle, wanted, _ending(handle, time))
 
 
 @fetched

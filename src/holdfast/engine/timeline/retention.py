@@ -33,6 +33,7 @@ from holdfast.engine.journal.forgetting import LATE, SETTING, Chain, forget_trac
 from holdfast.engine.memory.plane import purge_memories
 from holdfast.engine.planes.handle import Handle, is_expired
 from holdfast.engine.sessions.entities import purge_entities
+from holdfast.engine.timeline import settled
 from holdfast.engine.timeline.additions import is_added, is_shared, spared
 from holdfast.errors import NamespaceNotFound
 from holdfast.ids import NamespaceId, SnapshotId, TenantId
@@ -56,7 +57,7 @@ def set_policy(handle: Handle, policy: Policy) -> None:
         head = handle.lock_or_create(transaction)
         transaction.set_retention(head.namespace_id, text)
         told = trace_of_namespace(SETTING, head.name, **msgspec.structs.asdict(policy))
-        append(transaction, handle.context, head, told)
+        append(transaction, handle.context, head, told, door=handle.door)
 
 
 def trace_of_purge(head: Head) -> Trace:
@@ -113,6 +114,8 @@ def _look(handle: Handle, policy: Policy | None) -> _Seen:
         head = handle.get_head(transaction)
         timeline = transaction.timeline(head.namespace_id, before=None, most=2**31)
     going = choose(handle, head, timeline, policy or get_policy(head))
+    if policy is None and not going:
+        settled.note(handle.context, head, timeline)
     return _Seen(head, one_back(head, Timeline(timeline)), going)
 
 
@@ -143,7 +146,7 @@ def _let_go(
             since = context.clock() - context.limits.retention
             transaction.drop_task_changes(now.namespace_id, before=since)
             told = trace_of_snapshots("snapshot.forgotten", now.name, gone)
-            append(transaction, context, now, told, each=places_of(gone))
+            append(transaction, context, now, told, door=handle.door, each=places_of(gone))
     return gone
 
 
@@ -224,10 +227,13 @@ def apply_all(context: Context, tenant_id: TenantId) -> list[SnapshotInfo]:
         heads = transaction.iter_heads(tenant_id)
     for head in heads:
         if head.deleted_at is None:
+            if settled.is_settled(context, head):
+                continue
             # Deleted since we looked: then there is nothing to apply.
             with suppress(NamespaceNotFound):
                 gone += forget(Handle(context, tenant_id, head.name))
         elif head.deleted_at + grace <= now:
+            settled.forget(context, head.namespace_id)
             purge(context, head)
     purge_memories(context, tenant_id, before=now - grace)
     purge_entities(context, tenant_id, before=now - grace)

@@ -2,6 +2,7 @@
 
 What goes back is let through, as what deletes is: with a full quota, too, somebody can undo, and
 what was there before is kept. Its row counts like any other's.
+The quota of a namespace, which is one of content, is set here as well.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,6 +11,8 @@ from typing import Final, Protocol
 from holdfast.catalog.counting import ROW_BYTES
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.limits import check_tenant
+from holdfast.engine.journal.actions import trace_of_namespace
+from holdfast.engine.journal.chain import append
 from holdfast.engine.planes.handle import Handle
 from holdfast.model.basics import Kind
 from holdfast.operations.snapshots import Note
@@ -74,3 +77,13 @@ def check_rows(
 ) -> None:
     """Raises `QuotaExceeded` or `StorageFull` if so many rows with such texts do not fit."""
     handle.context.check_room(transaction, handle.tenant_id, rows * ROW_BYTES + text_bytes)
+
+
+def set_quota(handle: Handle, quota_bytes: int | None) -> None:
+    """Limits how many content bytes the head of a namespace may hold."""
+    handle.context.check_takes_away("set a quota")
+    with handle.context.work() as transaction:
+        head = handle.lock_or_create(transaction)
+        transaction.set_namespace_quota(head.namespace_id, quota_bytes)
+        told = trace_of_namespace("namespace.quota_set", head.name, quota_bytes=quota_bytes)
+        append(transaction, handle.context, head, told, door=handle.door)

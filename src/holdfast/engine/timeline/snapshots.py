@@ -216,7 +216,7 @@ def pin(handle: Handle, snapshot_id: SnapshotId, *, pinned: bool) -> SnapshotInf
         transaction.set_pinned(head.namespace_id, snapshot_id, pinned=pinned, expires_at=expires_at)
         action = "snapshot.pinned" if pinned else "snapshot.unpinned"
         told = trace_of_snapshot(action, snapshot)
-        append(transaction, context, head, told, told=place_of(snapshot))
+        append(transaction, context, head, told, door=handle.door, told=place_of(snapshot))
         return handle.get_snapshot(transaction, head, snapshot_id)
 
 
@@ -230,7 +230,7 @@ def set_label(handle: Handle, snapshot_id: SnapshotId, label: str | None) -> Sna
         transaction.set_label(head.namespace_id, snapshot_id, label)
         changed = handle.get_snapshot(transaction, head, snapshot_id)
         told = trace_of_snapshot("snapshot.labelled", changed)
-        append(transaction, handle.context, head, told, told=place_of(changed))
+        append(transaction, handle.context, head, told, door=handle.door, told=place_of(changed))
         return changed
 
 
@@ -243,7 +243,7 @@ def delete(handle: Handle, snapshot_id: SnapshotId) -> None:
         snapshot = handle.get_snapshot(transaction, head, snapshot_id)
         transaction.delete_snapshot(head.namespace_id, snapshot_id, now=handle.context.clock())
         told = trace_of_snapshot("snapshot.deleted", snapshot)
-        append(transaction, handle.context, head, told, told=place_of(snapshot))
+        append(transaction, handle.context, head, told, door=handle.door, told=place_of(snapshot))
 
 
 def delete_all(handle: Handle) -> None:
@@ -266,7 +266,7 @@ def delete_all(handle: Handle) -> None:
             gone.append(snapshot)
         if gone:
             told = trace_of_snapshots("snapshot.deleted", head.name, gone)
-            append(transaction, handle.context, head, told, each=places_of(gone))
+            append(transaction, handle.context, head, told, door=handle.door, each=places_of(gone))
 
 
 def deleted(handle: Handle) -> list[SnapshotInfo]:
@@ -291,7 +291,7 @@ def recover(handle: Handle, snapshot_id: SnapshotId) -> SnapshotInfo:
             raise SnapshotNotFound(snapshot_id)
         found = handle.get_snapshot(transaction, head, snapshot_id)
         told = trace_of_snapshot("snapshot.recovered", found)
-        append(transaction, handle.context, head, told, told=place_of(found))
+        append(transaction, handle.context, head, told, door=handle.door, told=place_of(found))
         return found
 
 

@@ -1,87 +1,48 @@
 """Takes back what one task changed, at its failing end or at any later time, and nothing else.
 
-Of each entry that the task changed it is known what was there before and what the task has left
-(`planes/ownership.py`). One that is still as the task left it goes back; one that is again as it
-was before is back already; on any other somebody worked since. Then nothing at all is taken back,
-unless what others changed is to stay: it does, and the rest goes back. All of it is one move of the
-head, like every restore: nothing is lost by it, and it can be undone.
+What is its own, and where it leads to take that back, is found by `aims.py`. Where others changed
+the same since, nothing at all is taken back, unless what others changed is to stay: it does, and
+the rest goes back. All of it is one move of the head, like every restore: nothing is lost by it,
+and it can be undone.
 
 Of a task in a directory, and of one whose changes do not name it, the two snapshots at its ends
-are what is known: what lies between them counts as its own, and the answer says so. Of the prompt
-of an agent, what prompts of other conversations did meanwhile is not (`steps.py`).
+are what is known: what lies between them counts as its own, but for what other tasks noted there,
+and the answer says so. Of the prompt of an agent, what prompts of other conversations did meanwhile
+is not (`steps.py`).
 
 Several are taken back one on the other by `takeback_many.py`.
 """
 
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
-from itertools import groupby, takewhile
-from operator import attrgetter
+from itertools import takewhile
 from typing import Final
-
-import msgspec
 
 from holdfast.catalog.transaction import Transaction
 from holdfast.engine.core.coverage import LACKS_NOTHING, Lacking, lacking_in
-from holdfast.engine.core.growth import size_of
-from holdfast.engine.core.paths import legible
-from holdfast.engine.files.fitting import NOTHING, find_clashes, is_directory, keep_emptied, settle
 from holdfast.engine.pending.fold import Folded, lacking_at
-from holdfast.engine.planes.handle import Handle, get_kept
-from holdfast.engine.planes.ownership import settle_entry, settled
-from holdfast.engine.planes.writers import others_of
+from holdfast.engine.planes.handle import Handle
 from holdfast.engine.sessions.reviving import revive
 from holdfast.engine.sessions.terms import keep_terms
-from holdfast.engine.timeline.diff import collect_changes, entry_name, iter_changes, timeless
+from holdfast.engine.timeline.aims import UNTOLD, Aim, Asked, aim_of, check_kept, names_of
+from holdfast.engine.timeline.diff import collect_changes, iter_changes
 from holdfast.engine.timeline.expecting import ANYTHING, Expected
 from holdfast.engine.timeline.head import Mark, Move, advance, replacing
-from holdfast.engine.timeline.merge import merge_roots, without_clashes
 from holdfast.engine.timeline.restore import folded_head, present, prove
-from holdfast.engine.timeline.steps import own_steps
 from holdfast.engine.timeline.undo import Leave, leave_nothing
-from holdfast.entries import Entry, Memory, decode_entry
-from holdfast.errors import (
-    InvalidValue,
-    MergeConflict,
-    NothingToUndo,
-    OthersChanged,
-    SnapshotNotFound,
-    TaskEnded,
-    TaskNotFound,
-    TaskRunning,
-    shorten,
-)
+from holdfast.errors import InvalidValue, NothingToUndo, TaskEnded, TaskNotFound, shorten
 from holdfast.ids import ObjectId, SnapshotId
-from holdfast.model.basics import EMPTY_MAP, Head, Kind, Plane, Root, Size, SnapshotInfo
+from holdfast.model.basics import Head, Kind, Plane, SnapshotInfo
 from holdfast.model.changes import Changes, Restored
-from holdfast.model.prompts import prompt_of
-from holdfast.model.tasks import UNKNOWN, TaskChange, TaskRun, TaskStatus
+from holdfast.model.tasks import TaskRun, TaskStatus
 from holdfast.operations.choices import SHOWN
 from holdfast.operations.snapshots import Note
 from holdfast.operations.timeline import Undo
 from holdfast.packs import ObjectKind
-from holdfast.tree import apply, get_many
 
 _NAMED: Final = 5
 """What an error names of what stays."""
-
-Left = tuple[str, bytes]
-"""The plane and the key of what stays as others made it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """Where taking a task back leads."""
-
-    root: Root
-    size: Size
-    left: Sequence[Left] = ()
-    by_snapshots: bool = False
-    needs: Sequence[SnapshotId] = ()
-    earlier: SnapshotInfo | None = None
-    """The snapshot that is gone back to, where that is how its own is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +93,8 @@ def take_back(
             raise TaskNotFound(task_id)
         if at_end and task.restored is not None:
             raise TaskEnded(task_id, status="gone back")
-        aim = aim_of(handle, transaction, folded, task, keep_mine=keep_mine, is_look=dry_run)
+        asked = Asked(keeps_others=keep_mine, is_look=dry_run, is_end=at_end)
+        aim = aim_of(handle, transaction, folded, task, asked)
         seen = outcome_of(handle, transaction, folded, aim, then=task.started_at, limit=limit)
         if seen.root == folded.root_id and not at_end:
             raise nothing_to_take_back(f"task {task.id} changed", aim)
@@ -143,7 +105,7 @@ def take_back(
         def check(writing: Transaction, head: Head) -> None:
             # Under the lock: what was there before is kept from the collector for as long as it
             # is known that the task changed it.
-            if aim.earlier is None and not writing.has_task_changes(head.namespace_id, task.id):
+            if aim.is_noted and not writing.has_task_changes(head.namespace_id, task.id):
                 check_kept(handle, writing, task)
             if also is not None:
                 also(last, writing, head)
@@ -155,8 +117,7 @@ def take_back(
             needs=aim.needs,
             exact=True,
             also=check,
-            # What is done in the task itself, it does to itself.
-            within=[*takewhile(lambda each: each != task.id, handle.door.within())],
+            within=_within(handle, task),
         )
 
     if dry_run:
@@ -167,6 +128,19 @@ def take_back(
     safety_id = done[0].id if len(done) > 1 else None
     is_proven = prove(handle, done[-1])
     return answer_of(seen, done[-1], safety_id, before=before, verified=is_proven)
+
+
+def _within(handle: Handle, task: TaskRun) -> list[str]:
+    """Returns the tasks that take a task back as a change of theirs.
+
+    One that has ended is not among them: it changed what it changed, and can be taken back again
+    once this is undone. One that is still at work goes on from here, and so do those in it: else
+    their next change of the same would seem to come upon somebody else's.
+    """
+    within = [*handle.door.within()]
+    if task.status is not TaskStatus.RUNNING:
+        return [*takewhile(lambda each: each != task.id, within)]
+    return within if task.id in within else [*within, task.id]
 
 
 def _marks(
@@ -193,45 +167,6 @@ def _marks(
         lacking=seen.lacking,
         changes=seen.changes,
     )
-
-
-def aim_of(
-    handle: Handle,
-    transaction: Transaction,
-    folded: Folded,
-    task: TaskRun,
-    *,
-    keep_mine: bool,
-    is_look: bool = False,
-) -> Aim:
-    """Returns where taking a task back leads; raises where others changed the same since."""
-    changes = transaction.list_task_changes(task.namespace_id, task.id)
-    if task.is_named or (task.beside_others and changes):
-        if not changes:
-            check_kept(handle, transaction, task)
-        aim = _without_changes(transaction, folded, task, changes)
-    elif task.beside_others:
-        by = others_of(folded.head, task)
-        raise OthersChanged(task.id, before=task.before, by=by)
-    else:
-        aim = _between(handle, transaction, folded, task, is_look=is_look)
-    if aim.left and not keep_mine:
-        raise OthersChanged(task.id, before=task.before, names=names_of(aim.left))
-    return aim
-
-
-def names_of(left: Sequence[Left]) -> list[str]:
-    """Returns what stays as others made it, as it is shown."""
-    return [f"{plane}:{legible(entry_name(Plane(plane), key))}" for plane, key in left]
-
-
-def check_kept(handle: Handle, transaction: Transaction, task: TaskRun) -> None:
-    """Raises `SnapshotNotFound` if retention has taken what was known of a task's changes."""
-    context = handle.context
-    is_old = task.started_at <= context.clock() - context.limits.retention
-    may_be_gone = task.status is not TaskStatus.RUNNING or is_old
-    if may_be_gone and transaction.find_snapshot(task.namespace_id, task.before) is None:
-        raise SnapshotNotFound(task.before)
 
 
 def outcome_of(
@@ -269,142 +204,6 @@ def outcome_of(
     return Outcome(aim, folded.root_id, root, changes.first(limit), lacking.joined(kept), detail)
 
 
-# What the task noted
-
-
-def _without_changes(
-    transaction: Transaction, folded: Folded, task: TaskRun, changes: Sequence[TaskChange]
-) -> Aim:
-    """Returns where it leads to take back what a task noted."""
-    source, root, size, left = folded.source, folded.root, folded.size, list[Left]()
-    nested = _found_by_nested(transaction, folded, task)
-    for plane, noted in groupby(changes, attrgetter("plane")):
-        at = root.plane(plane)
-        wanted = dict[bytes, bytes | None]()
-        for change, is_free in _sorted_out(folded, at, [*noted], nested):
-            if is_free:
-                wanted[change.key] = _then(folded, change)
-            else:
-                left.append((plane.value, change.key))
-        if plane is Plane.FILES:
-            clashes = find_clashes(source, at, wanted)
-            left += [(plane.value, key) for key in clashes]
-            wanted = _fitting(transaction, folded, task, without_clashes(wanted, clashes))
-        applied = apply(source, at, wanted)
-        folded.stage.add_nodes(applied.nodes)
-        root, size = root.replacing(**{plane.value: applied.root}), size + size_of(applied.edits)
-    return Aim(root, size, left)
-
-
-def _found_by_nested(
-    transaction: Transaction, folded: Folded, task: TaskRun
-) -> Mapping[tuple[Plane, bytes], Sequence[bytes | None]]:
-    """Returns what tasks within this one found there: it is so again once they are taken back."""
-    found = defaultdict[tuple[Plane, bytes], list[bytes | None]](list)
-    for change in transaction.list_nested_changes(task.namespace_id, task.id):
-        if not change.is_shared:
-            old = settled(folded.source, change.plane, change.old_entry)
-            found[change.plane, change.key].append(old)
-    return found
-
-
-def _sorted_out(
-    folded: Folded,
-    at: ObjectId,
-    changes: Sequence[TaskChange],
-    nested: Mapping[tuple[Plane, bytes], Sequence[bytes | None]],
-) -> Iterator[tuple[TaskChange, bool]]:
-    """Yields what a task changed and has to say something of; whether it can be taken back."""
-    found = get_many(folded.source, at, [change.key for change in changes])
-    for change in changes:
-        if change.key == UNKNOWN:
-            yield change, False
-            continue
-        noted, now = (change.old_entry, change.new_entry), found.get(change.key)
-        old, new = (settled(folded.source, change.plane, entry) for entry in noted)
-        new = next((e for e in nested.get((change.plane, change.key), ()) if e == now), new)
-        is_unmoved, is_as_left = _is_alike(old, new), _is_alike(now, new)
-        if change.plane is Plane.FILES and {old, new, now} <= {*NOTHING}:
-            # A directory that somebody fills or empties: nobody's work is in that.
-            if is_as_left and not is_unmoved:
-                yield change, True
-        elif is_as_left and (change.is_shared or not is_unmoved):
-            yield change, not change.is_shared
-        elif not (is_as_left or _is_alike(now, old) or (is_unmoved and not change.is_shared)):
-            yield change, False
-
-
-def _is_alike(one: bytes | None, other: bytes | None) -> bool:
-    """Says whether two entries differ in no more than when, or how often, they were written."""
-    if one is None or other is None or one == other:
-        return one == other
-    return _content(one) == _content(other)
-
-
-def _content(data: bytes) -> Entry:
-    entry = decode_entry(data)
-    if isinstance(entry, Memory):
-        return msgspec.structs.replace(entry, version=0, updated_us=0)
-    return timeless(entry)
-
-
-def _then(folded: Folded, change: TaskChange) -> bytes | None:
-    """Returns the entry from before the task, as maps have it."""
-    if change.old_entry is None:
-        return None
-    return settle_entry(folded.stage, folded.source, change.plane, change.old_entry)
-
-
-def _fitting(
-    transaction: Transaction, folded: Folded, task: TaskRun, wanted: Mapping[bytes, bytes | None]
-) -> dict[bytes, bytes | None]:
-    """Returns changes of files as they fit with those that stay.
-
-    A directory that was there before the task stays, also if nothing is left in it.
-    """
-    source, at = folded.source, folded.root.plane(Plane.FILES)
-    before = transaction.find_snapshot(task.namespace_id, task.before)
-    then = EMPTY_MAP if before is None else source.get_root(before.root).plane(Plane.FILES)
-    kept = keep_emptied(source, at, wanted, stays=lambda path: is_directory(source, then, path))
-    return settle(source, at, kept)
-
-
-# What lies between its two snapshots
-
-
-def _between(
-    handle: Handle, transaction: Transaction, folded: Folded, task: TaskRun, *, is_look: bool
-) -> Aim:
-    """Returns where it leads to take back all that lies between a task's two snapshots.
-
-    Who only looks sees an open prompt as if it ended now.
-    """
-    if task.after is None and not (is_look and prompt_of(task) is not None):
-        raise TaskRunning(task.id, before=task.before)
-    before = get_kept(transaction, task.namespace_id, task.before)
-    if task.after is None:
-        (newest,) = transaction.timeline(task.namespace_id, before=None, most=1)
-        after = msgspec.structs.replace(newest, root=folded.root_id)
-    else:
-        after = get_kept(transaction, task.namespace_id, task.after)
-    own = own_steps(transaction, folded.source, task, before=before, after=after)
-    if own is not None:
-        aim, needs = _without_changes(transaction, folded, task, own), [before.id, after.id]
-        return replace(aim, needs=needs, earlier=before)
-    left, limits = list[Left](), handle.context.limits
-    try:
-        merged = merge_roots(
-            folded, base=after.root, theirs=before.root, prefer=None, limits=limits
-        )
-    except MergeConflict as exc:
-        left = exc.conflicts
-        merged = merge_roots(
-            folded, base=after.root, theirs=before.root, prefer="ours", limits=limits
-        )
-    root, needs = folded.source.get_root(merged.root), [before.id, after.id]
-    return Aim(root, merged.size, left, by_snapshots=True, needs=needs, earlier=before)
-
-
 def nothing_to_take_back(what: str, aim: Aim) -> NothingToUndo:
     """Returns what to raise where nothing goes back; it names what stays."""
     if not aim.left:
@@ -412,6 +211,9 @@ def nothing_to_take_back(what: str, aim: Aim) -> NothingToUndo:
     names = [shorten(name) for name in names_of(aim.left[:_NAMED])]
     more = len(aim.left) - len(names)
     shown = ", ".join(names) + (f" and {more} more" if more else "")
+    if aim.is_untold:
+        message = f"nothing is known to be what {what}: {shown} may be others' work"
+        return NothingToUndo(message).with_hint(UNTOLD)
     return NothingToUndo(f"nothing that {what} can be taken back: {shown} changed since")
 
 

@@ -33,7 +33,7 @@ from holdfast.engine.core.context import Context
 from holdfast.engine.core.fencing import fenced
 from holdfast.engine.objects.reachable import mark, pending_entries, referring, root_ids
 from holdfast.engine.objects.reader import Objects
-from holdfast.engine.objects.retired import clear, retire_unnamed, retired, retired_bytes
+from holdfast.engine.objects.retired import clear, retire_unnamed, retired
 from holdfast.engine.sessions.purging import purge
 from holdfast.engine.upkeep.repacking import BATCH, WASTE, Live, Packer, lock_name
 from holdfast.errors import Damaged, ObjectMissing, PackMissing
@@ -94,7 +94,8 @@ def collect(
     With `now`, the bytes of everything that the tenant has retired go at once: no older catalog
     can be brought back after that. `Busy` then also means that a backup is being made. A pack is
     copied once more than `waste` of it is dead: at 0, nothing that nobody needs stays anywhere.
-    Unless it `lists` the blob store, who collects for many tenants retires what no row names.
+    What no row names is retired by who `lists` the blob store: a tenant that is alone, whoever
+    erases, and once for all tenants who collects for all.
     """
     with fenced(context, lock_name(tenant_id)) as fence:
         packer = Packer(fence, tenant_id, WASTE if waste is None else waste)
@@ -113,7 +114,7 @@ def _collect(
     lists: bool,
 ) -> Collected:
     with context.catalog.read() as transaction:
-        before = transaction.stored_bytes(tenant_id) + retired_bytes(transaction, tenant_id)
+        before = transaction.stored_bytes(tenant_id) + transaction.retired_bytes(tenant_id)
     # First: on a full disk, this makes the room that the rest needs.
     freed = clear(context, tenant_id, now=now)
     cleared = _clear_litter(context, tenant_id)
@@ -135,7 +136,7 @@ def _collect(
         freed += clear(context, tenant_id, now=now)
     _count_rows(context, tenant_id)
     with context.catalog.read() as transaction:
-        waiting = retired_bytes(transaction, tenant_id)
+        waiting = transaction.retired_bytes(tenant_id)
         after = transaction.stored_bytes(tenant_id) + waiting
     removed, damaged = cleared + packer.removed, (*hidden, *packer.damaged)
     freed += packer.freed_bytes

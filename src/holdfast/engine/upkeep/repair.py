@@ -44,6 +44,7 @@ from holdfast.engine.upkeep.orphans import bring_orphans_home, drop_orphans
 from holdfast.engine.upkeep.packrows import mend_packs
 from holdfast.engine.upkeep.repacking import lock_name
 from holdfast.engine.upkeep.rows import mend_head, mend_rows
+from holdfast.engine.upkeep.unfolded import note_unfolded
 from holdfast.entries import encode_entry
 from holdfast.errors import Damaged, HoldfastError, PendingDamaged, VaultTooNew
 from holdfast.ids import ObjectId, PackId, TenantId, object_id_of
@@ -194,6 +195,8 @@ class _Repair:
         gone = [row for row in damaged if not _is_rebuilt(transaction, head, row)]
         if gone:
             let_go(transaction, Handle(self._context, self._tenant_id, head.name), head, gone)
+        handle = Handle(self._context, self._tenant_id, head.name)
+        self._mended += note_unfolded(transaction, handle, head.namespace_id)
         count, lost = missing.mend(transaction, transaction.lock_head(head.namespace_id) or head)
         self._mended += count
         return [*(f"{row.plane}: {row.name}" for row in gone), *lost]

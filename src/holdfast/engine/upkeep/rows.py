@@ -85,7 +85,9 @@ def _mend_size(transaction: Transaction, context: Context, head: Head) -> int:
     if size is None or size == now.size:
         return 0
     more = Size(size.entries - now.size.entries, size.bytes - now.size.bytes)
-    transaction.set_sequence(now.namespace_id, now.sequence, more=more, writer=now.writer)
+    transaction.advance_head(
+        now.namespace_id, now.sequence, more=more, writer=now.writer, unfolded=0
+    )
     return 1
 
 

@@ -40,10 +40,17 @@ class Traces(Group[F]):
 
     @pages
     def iter(
-        self, *, session_id: str | None = None, action: str | None = None, actor: str | None = None
+        self,
+        *,
+        session_id: str | None = None,
+        action: str | None = None,
+        actor: str | None = None,
+        task_id: str | None = None,
     ) -> Pages[TraceInfo]:
         """Goes through all traces, newest first."""
-        return all_of(ListTraces(session_id=session_id, action=action, actor=actor))
+        return all_of(
+            ListTraces(session_id=session_id, action=action, actor=actor, task_id=task_id)
+        )
 
 
 class TaskRuns(Group[F]):

@@ -133,10 +133,17 @@ class WorkspaceTraces(OperatorGroup[F]):
 
     @pages
     def iter(
-        self, *, session_id: str | None = None, action: str | None = None, actor: str | None = None
+        self,
+        *,
+        session_id: str | None = None,
+        action: str | None = None,
+        actor: str | None = None,
+        task_id: str | None = None,
     ) -> Pages[TraceInfo]:
         """Goes through all traces, newest first."""
-        wanted = ListWorkspaceTraces(session_id=session_id, action=action, actor=actor)
+        wanted = ListWorkspaceTraces(
+            session_id=session_id, action=action, actor=actor, task_id=task_id
+        )
         return all_of(wanted, self.above)
 
 

@@ -134,21 +134,30 @@ class Sessions(SessionsReader[F]):
         return asking(made.turn())
 
 
-class Memories(Group[F]):
-    """The memories of a namespace."""
+class MemoriesReader(Group[F]):
+    """Memories at one moment: now, or as a snapshot shows them."""
 
-    add = method(AddMemory)
+    def __init__(self, sender: Sender, *, at: str | None = None) -> None:
+        super().__init__(sender)
+        self.above = {} if at is None else {"at": at}
+
     get = method(GetMemory)
-    update = method(UpdateMemory)
-    delete = method(DeleteMemory)
     list = method(ListMemories)
-    search = method(SearchMemories)
 
     @pages
     @takes(MemoryChoice)
     def iter(self, wanted: MemoryChoice) -> Pages[Memory]:
         """Goes through all memories that `list` would return, newest first."""
-        return all_of(ListMemories(**vars(wanted)))
+        return all_of(ListMemories(**vars(wanted)), self.above)
+
+
+class Memories(MemoriesReader[F]):
+    """The memories of a namespace, to read and to change."""
+
+    add = method(AddMemory)
+    update = method(UpdateMemory)
+    delete = method(DeleteMemory)
+    search = method(SearchMemories)
 
 
 class Entities(Group[F]):

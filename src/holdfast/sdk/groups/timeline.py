@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
+
+from msgspec import structs
 
 from holdfast.errors import Incompatible, InvalidValue
 from holdfast.ids import is_snapshot_id
@@ -25,6 +27,7 @@ from holdfast.operations.shapes import shape_of
 from holdfast.operations.snapshots import (
     DeleteSnapshot,
     GetSnapshot,
+    GetSnapshots,
     LabelSnapshot,
     ListSnapshots,
     PinSnapshot,
@@ -41,7 +44,20 @@ from holdfast.operations.timeline import (
     Historic,
     ListTimeline,
 )
-from holdfast.sdk.calls import F, Group, P, Pages, Steps, T, asking, method, pages, paging
+from holdfast.sdk.calls import (
+    Call,
+    F,
+    Group,
+    P,
+    Page,
+    Pages,
+    Steps,
+    T,
+    asking,
+    flow,
+    method,
+    pages,
+)
 
 PAGE: Final = PARTS.most
 
@@ -73,7 +89,6 @@ class Snapshots(Group[F]):
     """The snapshots of a namespace that were taken on purpose."""
 
     create = method(TakeSnapshot)
-    list = method(ListSnapshots)
     get = method(GetSnapshot)
     restore = of_snapshot(RestoreSnapshot)
     delete = of_snapshot(DeleteSnapshot)
@@ -81,11 +96,39 @@ class Snapshots(Group[F]):
     unpin = of_snapshot(UnpinSnapshot)
     set_label = of_snapshot(LabelSnapshot)
 
+    @flow
+    @takes(ListSnapshots)
+    def list(self, wanted: ListSnapshots) -> Steps[Timeline]:
+        """Returns the snapshots that were taken on purpose, or `all`, newest first."""
+        return (yield from snapshots_steps(wanted))
+
     @pages
     @takes(ListSnapshots)
     def iter(self, wanted: ListSnapshots) -> Pages[SnapshotInfo]:
         """Goes through the snapshots, newest first."""
-        return paging(wanted)
+        return _snapshots(wanted)
+
+
+def _snapshots(wanted: ListSnapshots) -> Pages[SnapshotInfo]:
+    """Describes listing what was taken on purpose; a page may be empty, and not the last."""
+    asked = GetSnapshots(**vars(wanted))
+
+    def ask(cursor: Any, most: int) -> Call[Page[SnapshotInfo]]:  # noqa: ANN401 - a number
+        before = asked.before if cursor is None else cursor
+        sent = asking(replace(asked, before=before, limit=most))
+
+        def read(body: bytes) -> Page[SnapshotInfo]:
+            page = sent.read(body)
+            return Page(page.snapshots, page.next_before)
+
+        return structs.replace(cast("Call[Any]", sent), read=read)
+
+    return Pages(PAGE, ask, wanted.limit)
+
+
+def snapshots_steps(wanted: ListSnapshots) -> Steps[Timeline]:
+    """Describes listing what was taken on purpose, until there is enough."""
+    return Timeline((yield from _snapshots(wanted).collect()))
 
 
 def diff_steps(wanted: Diff) -> Steps[Changes]:

@@ -81,12 +81,16 @@ async def stream(
 
 def _number_of(caller: Caller, visible: str | None, event_id: str) -> int:
     """Returns where a listener left off; what it could not have seen is not there for it."""
-    event = caller.vault.events.find(event_id)
-    if event is None:
-        caller.vault.events.check_kept(event_id, says_number=visible is None)
-    if event is None or visible not in (None, event.namespace):
+    events = caller.vault.events
+    event = events.find(event_id)
+    if event is not None and visible in (None, event.namespace):
+        return event.number
+    events.check_kept(event_id, says_number=visible is None)
+    # Of others' events nobody learns that they are there: they count for lost ones, too.
+    place = events.find_place(event_id)
+    if place is None:
         raise InvalidValue("Last-Event-ID is the id of an event that is still kept")
-    return event.number
+    return place
 
 
 def _visible(caller: Caller, namespace: str | None) -> str | None:

@@ -21,6 +21,7 @@ from prometheus_client import (
 
 from holdfast.instants import to_text
 from holdfast.model.marks import Instant
+from holdfast.server.readiness import Packs
 from holdfast.server.requests import Request, Services
 from holdfast.server.responses import Response
 from holdfast.server.routing import Who, get
@@ -29,6 +30,12 @@ from holdfast.settings import process_environ
 _ANEW_S: Final = 1.0
 _STARTED: Final = time.monotonic()
 _SEE_OTHER: Final = 303
+
+HEALTHY: Final = "healthy"
+DEGRADED: Final = "degraded"
+"""Of a server that serves whom it can."""
+
+AWAY: Final = "away"
 VERSION: Final = version("holdfast")
 
 SHARED_METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"
@@ -36,7 +43,7 @@ SHARED_METRICS: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class ServiceHealth(msgspec.Struct, kw_only=True):
-    """How one thing is that a server stands on."""
+    """How one thing is that a server stands on, and how long its last answer took."""
 
     status: str
     latency_ms: float
@@ -63,15 +70,27 @@ class Welcome(msgspec.Struct, kw_only=True):
 @get(["/health", "/health/ready"], who=Who.ANYBODY, answer=ServerHealth)
 async def health(services: Services) -> Response:
     """Says whether the server and what it stands on are well, within a second."""
-    taken_ms = await services.readiness.look() * 1000
-    told = ServerHealth(
-        status="healthy",
+    answered_s = await services.readiness.look()
+    return Response(msgspec.json.encode(describe(answered_s, services.packs)))
+
+
+def describe(catalog_s: float, packs: Packs | None) -> ServerHealth:
+    """Returns how a server is whose catalog took so long to answer."""
+    stands_on = {"catalog": _well(catalog_s)}
+    if packs is not None:
+        stands_on["packs"] = _well(packs.taken_s, is_away=packs.is_away)
+    is_well = all(each.status == HEALTHY for each in stands_on.values())
+    return ServerHealth(
+        status=HEALTHY if is_well else DEGRADED,
         timestamp=to_text(datetime.now(UTC)),
         version=VERSION,
         uptime_seconds=round(time.monotonic() - _STARTED, 3),
-        services={"catalog": ServiceHealth(status="healthy", latency_ms=round(taken_ms, 3))},
+        services=stands_on,
     )
-    return Response(msgspec.json.encode(told))
+
+
+def _well(taken_s: float, *, is_away: bool = False) -> ServiceHealth:
+    return ServiceHealth(status=AWAY if is_away else HEALTHY, latency_ms=round(taken_s * 1000, 3))
 
 
 @get("/health/live", who=Who.ANYBODY, work=None)

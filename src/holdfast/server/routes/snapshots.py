@@ -13,8 +13,14 @@ from holdfast.jsontext import legible
 from holdfast.model.basics import Plane, SnapshotInfo
 from holdfast.model.changes import ChangesPage, Forked, History, MergeResult, TextsPage
 from holdfast.model.names import Name
-from holdfast.model.timelines import FolderCounts, TimelinePage
-from holdfast.operations.snapshots import NEWEST, DeleteSnapshot, RestoreSnapshot, ShowSnapshot
+from holdfast.model.timelines import FolderCounts, SnapshotsPage, TimelinePage
+from holdfast.operations.snapshots import (
+    NEWEST,
+    DeleteSnapshot,
+    GetSnapshots,
+    RestoreSnapshot,
+    ShowSnapshot,
+)
 from holdfast.operations.timeline import (
     CountFolders,
     ForkNamespace,
@@ -41,6 +47,17 @@ from holdfast.server.stopping import IsGone
 def show(agent: Namespace, asked: ShowSnapshot) -> SnapshotInfo:
     """Returns one snapshot."""
     return agent.get_snapshot(asked.snapshot)
+
+
+@answers(GetSnapshots)
+def list_(agent: Namespace, asked: GetSnapshots) -> SnapshotsPage:
+    """Returns as many of those taken on purpose as can be searched for quickly."""
+    most = page_size(asked)
+    # One more than are wanted, which says that they are not all.
+    found = agent.comparing.page_of_snapshots(replace(asked, limit=most + 1))
+    shown = found[:most]
+    goes_on = shown[-1].number if len(found) > most else found.before
+    return SnapshotsPage(snapshots=shown, has_more=goes_on is not None, next_before=goes_on)
 
 
 @answers(GetTimeline)
@@ -169,6 +186,7 @@ _BESIDE: Final = Dialect(
 ROUTES: Final[list[Route]] = [
     *routes_of(Namespace, lambda agent: agent, dialect=_BESIDE, without=[CountFolders]),
     show,
+    list_,
     timeline,
     history,
     diff,

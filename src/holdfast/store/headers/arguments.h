@@ -57,8 +57,12 @@ static int take_arguments(const char *method, PyObject *const *given, Py_ssize_t
     return 0;
 }
 
-#define METHOD(name, function, doc)                                                                \
-    {name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS, PyDoc_STR(doc)}
+/* What a method takes stands before what it does, as `help` and `inspect.signature` read it. */
+#define METHOD(name, function, takes, doc)                                                         \
+    {name, (PyCFunction)(void (*)(void))(function), METH_FASTCALL | METH_KEYWORDS,                 \
+     PyDoc_STR(name "($self, " takes ")\n--\n\n" doc)}
+#define PLAIN_METHOD(name, function, doc)                                                          \
+    {name, function, METH_NOARGS, PyDoc_STR(name "($self)\n--\n\n" doc)}
 #define ARGUMENTS PyObject *self, PyObject *const *given, Py_ssize_t positional, PyObject *by_name
 
 static const char *const PLACE[] = {"namespace", "key", "default"};

@@ -341,16 +341,19 @@ static int reader_has(PyObject *self, PyObject *namespace)
 }
 
 static PyMethodDef reader_methods[] = {
-    METHOD("get", reader_get, "Returns the value for a key, or the default."),
-    METHOD("get_many", reader_get_many,
+    METHOD("get", reader_get, "namespace, key, default=None",
+           "Returns the value for a key, or the default."),
+    METHOD("get_many", reader_get_many, "pairs",
            "Returns the values in the order asked for; None for what is missing."),
-    METHOD("contains", reader_contains, "Says whether there is a value for a key."),
-    METHOD("keys", reader_keys,
+    METHOD("contains", reader_contains, "namespace, key",
+           "Says whether there is a value for a key."),
+    METHOD("keys", reader_keys, "namespace, prefix=None",
            "Returns the keys of a namespace in no order; with a prefix, those that begin with it."),
-    METHOD("items", reader_items,
+    METHOD("items", reader_items, "namespace=None, prefix=None",
            "Returns keys with their values; without a namespace, pairs with theirs."),
-    METHOD("max_key", reader_max_key, "Returns the greatest key of a namespace, or None."),
-    METHOD("namespaces", reader_namespaces,
+    METHOD("max_key", reader_max_key, "namespace",
+           "Returns the greatest key of a namespace, or None."),
+    METHOD("namespaces", reader_namespaces, "prefix=None",
            "Returns the namespaces that hold something, in no order."),
     {NULL},
 };

@@ -220,14 +220,15 @@ static PyObject *snapshot_differences(ARGUMENTS)
 }
 
 static PyMethodDef snapshot_methods[] = {
-    METHOD("get", snapshot_get, "Returns the value that a key had, or the default."),
-    METHOD("get_data", snapshot_get_data,
+    METHOD("get", snapshot_get, "namespace, key, default=None",
+           "Returns the value that a key had, or the default."),
+    METHOD("get_data", snapshot_get_data, "namespace, key",
            "Returns the bytes of the value that a key had, or None."),
-    METHOD("items", snapshot_items,
+    METHOD("items", snapshot_items, "namespace=None, prefix=None",
            "Returns keys with their values; without a namespace, pairs with theirs."),
-    METHOD("diff", snapshot_diff,
-           "Returns what leads from a base to this one, at the cost of what differs."),
-    METHOD("differences", snapshot_differences,
+    METHOD("diff", snapshot_diff, "base",
+           "Returns what leads from `base` to this one, at the cost of what differs."),
+    METHOD("differences", snapshot_differences, "base",
            "Returns what `diff` does, with the bytes before and after."),
     {NULL},
 };

@@ -25,6 +25,15 @@ WHERE namespace_id = :namespace_id AND id IN (SELECT value FROM json_each(:ids))
 SELECT {key} FROM keys
 WHERE tenant_id = :tenant_id AND id IN (SELECT value FROM json_each(:ids))
 
+-- Of some names, those that rows of packs have: by where bytes are, as `pack_names`.
+-- name: named_packs
+SELECT p.name FROM packs p
+WHERE p.name IN (SELECT value FROM json_each(:names))
+  AND NOT EXISTS (SELECT 1 FROM pack_data d WHERE d.pack_id = p.id)
+
+-- name: retired_packs
+SELECT r.name FROM retired r WHERE r.name IN (SELECT value FROM json_each(:names))
+
 -- Namespaces whose texts take something else than is counted: with 0, of all of a tenant's.
 -- The texts are those of `catalog/counting.py`.
 -- name: miscounted_row_bytes

@@ -12,6 +12,7 @@ from holdfast.server.asgi import Header
 from holdfast.server.compat.statebase import (
     context,
     dashboard,
+    failures,
     memories,
     sessions,
     traces,
@@ -43,6 +44,8 @@ def all_routes(ours: list[Route]) -> list[Route]:
     return [*memories.searching(ours), *ROUTES]
 
 
-def headers(begun: int) -> Sequence[Header]:
-    """Returns what their clients read of every answer: the milliseconds that it took."""
+def headers(path: str, begun: int) -> Sequence[Header]:
+    """Returns what their clients read of an answer to them: the milliseconds that it took."""
+    if not failures.is_theirs(path):
+        return ()
     return ((b"x-statebase-latency", b"%.3f" % ((time.monotonic_ns() - begun) / 1e6)),)

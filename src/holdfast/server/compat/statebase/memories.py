@@ -10,6 +10,7 @@ from inspect import signature
 from operator import attrgetter
 from typing import Any, Final, get_type_hints
 
+from holdfast.errors import InvalidValue
 from holdfast.model.entities import Entity
 from holdfast.model.memories import Memory, MemoryMatch
 from holdfast.operations.memories import (
@@ -164,6 +165,8 @@ def _with_question(listing: Route, search: Route) -> Route:
 
     def answer(**given: Any) -> Any:  # noqa: ANN401 - as either route
         chosen = listing if given["query"] is None else search
+        if chosen is search and given["at"] is not None:
+            raise InvalidValue("memories are searched as they are now: leave out at, or query")
         known = {name: each for name, each in given.items() if name in takes[chosen]}
         return chosen.function(**known)
 

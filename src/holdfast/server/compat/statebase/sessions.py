@@ -88,8 +88,9 @@ def _hear_term(exchange: Exchange) -> None:
 
 def _hear_list(exchange: Exchange) -> None:
     said = exchange.said
-    if not said.get("starting_after"):
-        said.pop("starting_after", None)
+    for name in ("starting_after", "created_after", "created_before"):
+        if not said.get(name):
+            said.pop(name, None)
     if isinstance(exchange.agent, Moment) and {"created_after", "created_before"} & said.keys():
         raise Unfit("at a snapshot, sessions are not found by when they were made", param="at")
 

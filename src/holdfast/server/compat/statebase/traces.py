@@ -48,8 +48,8 @@ TRACE: Final[Shape] = Dialect(VALUES).shape_of(TraceInfo)
 
 def _hear_times(exchange: Exchange) -> None:
     said = exchange.said
-    said["created_after"] = said.get("created_after") or said.get("start_time")
-    said["created_before"] = said.get("created_before") or said.get("end_time")
+    said["created_after"] = said.get("created_after") or said.get("start_time") or None
+    said["created_before"] = said.get("created_before") or said.get("end_time") or None
 
 
 _TAKES: Final = {"start_time": str, "end_time": str}

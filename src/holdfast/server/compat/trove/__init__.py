@@ -33,7 +33,8 @@ def sign(parcel: Parcel, now: int) -> dict[str, str]:
 ROUTES: list[Route] = [
     *files.ROUTES,
     *commands.ROUTES,
-    replace(events.stream, paths=[_STREAM]),
+    # Of another topic: no two operations have one name.
+    replace(events.stream, paths=[_STREAM], topic="webhooks"),
 ]
 
 WITH_TEXTS: list[Route] = files.ROUTES_WITH_TEXTS

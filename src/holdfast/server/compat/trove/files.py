@@ -15,20 +15,28 @@ from urllib.parse import unquote_to_bytes
 import msgspec
 
 from holdfast.engine.core.paths import to_key
-from holdfast.engine.files.browsing import browse, find_short, read_short
+from holdfast.engine.files.browsing import find_short
 from holdfast.engine.files.download import find_sendable
 from holdfast.engine.files.reader import FilesReader
 from holdfast.engine.namespace import Namespace
 from holdfast.errors import InvalidPath
-from holdfast.instants import EPOCH, to_text
 from holdfast.model.files import FileInfo
 from holdfast.model.marks import Instant
-from holdfast.model.names import legible_name, legible_path, read_path
+from holdfast.model.names import legible_path, read_path
 from holdfast.server import transfer
 from holdfast.server.calling import encoded
 from holdfast.server.compat.trove.texts import QuotedText, Unquoted
 from holdfast.server.requests import Request
 from holdfast.server.responses import Stream
+from holdfast.server.routes.files import (
+    ContentAnswer,
+    ListAnswer,
+    answer_of,
+    content_of,
+    file_path,
+    listing_of,
+    modified,
+)
 from holdfast.server.routing import Route, get, post, put
 from holdfast.server.threads import Work, in_thread
 from holdfast.server.uploads import Upload
@@ -62,43 +70,9 @@ class DeletedAnswer(msgspec.Struct, kw_only=True):
     entries: int
 
 
-class EntryAnswer(msgspec.Struct, kw_only=True):
-    """One thing in a directory."""
-
-    name: str
-    path: str
-    is_dir: bool
-    is_link: bool
-    size_bytes: int | None
-    modified_at: Instant
-
-
-class ListAnswer(msgspec.Struct, kw_only=True):
-    """What lies in a directory; `truncated` if there is more."""
-
-    path: str
-    entries: list[EntryAnswer]
-    truncated: bool
-
-
-class ContentAnswer(msgspec.Struct, kw_only=True):
-    """A file's content as text; null where it is none."""
-
-    path: str
-    size_bytes: int
-    modified_at: Instant
-    encoding: str
-    content: str | None
-    truncated: bool
-
-
-TEXT, BINARY = "utf-8", "binary"
-MAX_PREVIEW_BYTES: Final = 1 << 20
 AT_ONCE_BYTES: Final = 64 << 10
 """Up to here a file is read while the loop waits: 0.1 ms."""
 
-MAX_ENTRIES: Final = 1000
-MAX_LEVELS: Final = 20
 SIZE_HEADER, TRUNCATED_HEADER = "X-Trove-Size", "X-Trove-Truncated"
 _BYTES: Final = "application/octet-stream"
 
@@ -108,7 +82,7 @@ def write(request: Request, agent: Namespace, data: WriteRequest) -> WrittenAnsw
     """Writes a text file, byte for byte; the directories above it come about by themselves."""
     most = request.services.config.max_upload_bytes
     body = Unquoted(data.content, max_bytes=most)
-    return _written(agent.files.write(written_path(data.path), cast("BinaryIO", body)))
+    return _written(agent.files.write(file_path(data.path), cast("BinaryIO", body)))
 
 
 @put(
@@ -151,13 +125,13 @@ async def download(request: Request, agent: Namespace) -> Stream:
 @put("/files", work=None, is_described=False)
 def upload_nothing() -> None:
     """Refuses an upload to the root, which a client sends for `workspace/`."""
-    written_path("")
+    file_path("")
 
 
 @get("/files", work=None, is_described=False)
 def download_nothing() -> None:
     """Refuses a download of the root."""
-    written_path("")
+    file_path("")
 
 
 @post("/delete")
@@ -174,82 +148,20 @@ def list_(agent: Namespace, path: str = "workspace/", recursive: bool = False) -
 
     With `recursive`, what lies in a directory follows it, 20 levels deep at the most.
     """
-    return _listing(agent.files, path, recursive=recursive)
+    return listing_of(agent.files, path, recursive=recursive)
 
 
 def _read_short(agent: Namespace, path: str) -> ContentAnswer | None:
     """Returns the content of a short file; None for anything else."""
     place = read_path(path)
-    found = find_short(agent.files, written_path(place), most=AT_ONCE_BYTES)
-    return None if found is None else _content(place, *found)
+    found = find_short(agent.files, file_path(place), most=AT_ONCE_BYTES)
+    return None if found is None else answer_of(place, *found)
 
 
 @get("/v1/files/content", at_once=_read_short)
 def read(agent: Namespace, path: str) -> ContentAnswer:
     """Returns a file's content as text; of a long one the beginning, and of bytes none."""
-    return _whole(agent.files, read_path(path))
-
-
-@get("/v1/snapshots/{snapshot_id}/files")
-def list_then(
-    agent: Namespace, snapshot_id: str, path: str = "workspace/", recursive: bool = False
-) -> ListAnswer:
-    """Lists a directory as it was at a snapshot."""
-    return _listing(agent.at(snapshot_id).files, path, recursive=recursive)
-
-
-@get("/v1/snapshots/{snapshot_id}/files/content")
-def read_then(agent: Namespace, snapshot_id: str, path: str) -> ContentAnswer:
-    """Returns a file's content as it was at a snapshot."""
-    return _whole(agent.at(snapshot_id).files, read_path(path))
-
-
-def _listing(files: FilesReader, path: str, *, recursive: bool) -> ListAnswer:
-    folder = folder_path(path)
-    found = browse(files, folder, most=MAX_ENTRIES, levels=MAX_LEVELS if recursive else 1)
-    return ListAnswer(
-        path=legible_path(folder),
-        entries=[_entry(info) for info in found.entries],
-        truncated=found.truncated,
-    )
-
-
-def _whole(files: FilesReader, path: str) -> ContentAnswer:
-    with files.still() as now:
-        info, body = read_short(now, written_path(path), most=MAX_PREVIEW_BYTES)
-        return _content(path, info, _beginning(now, path) if body is None else body)
-
-
-def _content(path: str, info: FileInfo, beginning: bytes) -> ContentAnswer:
-    is_cut = len(beginning) < info.size_bytes
-    text = _text(beginning, is_cut=is_cut)
-    return ContentAnswer(
-        path=legible_path(path),
-        size_bytes=info.size_bytes,
-        modified_at=_modified(info),
-        encoding=BINARY if text is None else TEXT,
-        content=text,
-        truncated=text is not None and is_cut,
-    )
-
-
-def _text(beginning: bytes, *, is_cut: bool) -> str | None:
-    """Returns the beginning of a file as text; None if it is none."""
-    try:
-        return beginning.decode()
-    except UnicodeDecodeError as exc:
-        # A character that begins at the very end is cut off, not broken.
-        is_end = is_cut and exc.reason == "unexpected end of data"
-        return beginning[: exc.start].decode() if is_end else None
-
-
-def _beginning(files: FilesReader, path: str) -> bytes:
-    held = bytearray()
-    for piece in files.stream(path):
-        held += piece
-        if len(held) >= MAX_PREVIEW_BYTES:
-            break
-    return bytes(held[:MAX_PREVIEW_BYTES])
+    return content_of(agent.files, read_path(path))
 
 
 def _opened(files: FilesReader, path: str) -> transfer.Outgoing:
@@ -265,24 +177,8 @@ def _url_path(request: Request) -> str:
 
 def _written(info: FileInfo) -> WrittenAnswer:
     return WrittenAnswer(
-        path=legible_path(info.path), size_bytes=info.size_bytes, modified_at=_modified(info)
+        path=legible_path(info.path), size_bytes=info.size_bytes, modified_at=modified(info)
     )
-
-
-def _entry(info: FileInfo) -> EntryAnswer:
-    is_dir = info.kind == "directory"
-    return EntryAnswer(
-        name=legible_name(info.name),
-        path=legible_path(info.path),
-        is_dir=is_dir,
-        is_link=info.kind == "link",
-        size_bytes=None if is_dir else info.size_bytes,
-        modified_at=_modified(info),
-    )
-
-
-def _modified(info: FileInfo) -> str:
-    return to_text(info.modified_at or EPOCH)
 
 
 ROUTES_WITH_TEXTS: Final[list[Route]] = [write]
@@ -295,30 +191,15 @@ ROUTES: Final[list[Route]] = [
     delete,
     list_,
     read,
-    list_then,
-    read_then,
 ]
 
 
 _FILES: Final = b"/files/"
 
 
-def written_path(path: str) -> str:
-    """Returns the path of a request that writes; raises `InvalidPath` for the root."""
-    if not path:
-        raise InvalidPath(path, reason="it is empty")
-    return path
-
-
 def deleted_path(path: str) -> str:
     """Returns the path of a request that deletes: a directory may be named with its slash."""
-    return written_path(path.removesuffix("/"))
-
-
-def folder_path(path: str) -> str:
-    """Returns the path of a directory to read: empty for the root."""
-    bare = read_path(path).rstrip("/")
-    return "" if bare == "." else bare
+    return file_path(path.removesuffix("/"))
 
 
 def url_path(raw_path: bytes) -> str:
@@ -331,6 +212,6 @@ def url_path(raw_path: bytes) -> str:
         raise InvalidPath(raw_path, reason="the route's own name has to stand there unescaped")
     escaped = raw_path.removeprefix(_FILES)
     try:
-        return written_path(unquote_to_bytes(escaped).decode("utf-8"))
+        return file_path(unquote_to_bytes(escaped).decode("utf-8"))
     except UnicodeDecodeError as exc:
         raise InvalidPath(escaped, reason="its escapes are not UTF-8") from exc
