@@ -378,6 +378,96 @@ def test_nothing_that_goes_ahead_is_deleted_by_who_prunes_meanwhile(
     assert "pruning" not in keys_of(near, "t")
 
 
+@pytest.mark.parametrize("others", ["large", "in one portion"])
+def test_who_puts_what_is_large_goes_on_whatever_others_put_meanwhile(
+    near: Any, others: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portioning, "PORTION_BYTES", 60_000)
+    saver, elsewhere, batch = HoldfastSaver(near), HoldfastSaver(near), type(near.store).batch
+    values = {name: LARGE[number:] for number, name in enumerate("abc")}
+    other = {name: LARGE[: -len(name)] for name in (["xx", "yyy"] if others == "large" else ["x"])}
+    is_at_work, sent, found = [False], list[bool](), list[Any]()
+
+    def meanwhile(store: Any, **parts: Any) -> Any:
+        done = batch(store, **parts)
+        if not is_at_work[0]:  # Each time that the first of them has sent something.
+            is_at_work[0] = True
+            sent.append(True)
+            found.append(put(elsewhere, "t", other))
+            is_at_work[0] = False
+        return done
+
+    monkeypatch.setattr(type(near.store), "batch", meanwhile)
+    large = put(saver, "t", values)
+    assert len(sent) == 4  # A sign, and three portions: nothing was sent again.
+    assert values_of(HoldfastSaver(near), large) == values
+    assert all(values_of(HoldfastSaver(near), each) == other for each in found)
+    assert [key for key in keys_of(near, "t") if key.startswith("p")] == []
+
+
+def test_many_put_what_is_large_in_one_thread_at_once(
+    agent: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portioning, "PORTION_BYTES", 60_000)
+    saver, failures, done = HoldfastSaver(agent), list[Exception](), list[Any]()
+
+    def work(number: int) -> None:
+        large = number < 3
+        try:
+            for each in range(3 if large else 12):
+                names = "abc" if large else "a"
+                values = {name: f"{number} {each} {name} {LARGE}" for name in names}
+                at = config_of("t", ns=f"sub:{number}" if number else "")
+                done.append((put(saver, "t", values, parent=at), values))
+        except Exception as exc:  # noqa: BLE001 - told below
+            failures.append(exc)
+
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for each in workers:
+        each.start()
+    for each in workers:
+        each.join()
+    assert failures == []
+    assert len(done) == 3 * 3 + 12
+    for at, values in done:
+        assert values_of(HoldfastSaver(agent), at) == values
+    assert [key for key in keys_of(agent, "t") if key.startswith("p")] == []
+
+
+def test_a_put_that_died_is_swept_by_the_next_prune(near: Any) -> None:
+    saver = HoldfastSaver(near)
+    put(saver, "t", {"big": [LARGE]})
+    near.store.set("langgraph/t", "putting 1", "by somebody who died")
+    put(saver, "t", {"big": [LARGE, 2]})
+    saver.prune(["t"])
+    assert len(keys_of(near, "t")) == 2
+
+
+def test_a_large_checkpoint_whose_parent_was_changed_leaves_no_sign(
+    near: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(portioning, "PORTION_BYTES", 60_000)
+    saver, changed, batch = HoldfastSaver(near), list[bool](), type(near.store).batch
+    first = put(saver, "t", {"big": [LARGE]})
+    values = {"big": [LARGE], **{name: LARGE[number:] for number, name in enumerate("abc")}}
+
+    def meanwhile(store: Any, **parts: Any) -> Any:
+        done = batch(store, **parts)
+        if parts.get("put") and not changed:
+            changed.append(True)
+            checkpoint: Any = empty_checkpoint()
+            checkpoint["id"] = first["configurable"]["checkpoint_id"]
+            HoldfastSaver(near).put(config_of("t"), checkpoint, {}, {})
+        return done
+
+    monkeypatch.setattr(type(near.store), "batch", meanwhile)
+    new = dict.fromkeys("abc", "1")
+    second = put(saver, "t", values, parent=first, new=new)
+    assert changed
+    assert values_of(HoldfastSaver(near), second) == values
+    assert [key for key in keys_of(near, "t") if key.startswith("p")] == []
+
+
 def test_what_is_deleted_between_two_requests_is_not_called_damage(apart: Any) -> None:
     saver = HoldfastSaver(apart)
     first, second = (put(saver, "t", {"big": [LARGE, number]}) for number in range(2))

@@ -251,6 +251,100 @@ async def test_what_goes_in_portions_is_whole_whoever_comes_in_between(
     assert in_store(agent) == 0
 
 
+def entries_of(many: int) -> list[ConversationEntry]:
+    """Makes messages that follow one another, from `e0` on."""
+    above = [None, *(f"e{number}" for number in range(many))]
+    return [
+        ConversationEntry(id=f"e{number}", parent_id=above[number], message=asked(str(number)))
+        for number in range(many)
+    ]
+
+
+@pytest.mark.parametrize("opens", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("again", ["the same", "as another", "a fork of it"])
+async def test_a_first_save_that_was_broken_off_leaves_nothing_once_it_is_repeated(
+    opens: Opens, again: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "TOGETHER", 2)
+    store, agent = HoldfastConversationStore(opens()), opens()
+    set_many = type(agent.store).set_many
+
+    async def save(name: str) -> None:
+        record = kept.ConversationRecord(conversation_id=name, head_id="e4")
+        await store.write_record(record, new_entries=entries_of(5), expected_revision=None)
+
+    def breaks(plane: Any, items: Any, **named: Any) -> Any:
+        if agent.store.keys(kept.ENTRIES):  # Once a portion is there.
+            raise OSError(errno.ENETDOWN, "gone")
+        return set_many(plane, items, **named)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(type(agent.store), "set_many", breaks)
+        with pytest.raises(OSError, match="gone"):
+            await save("c")
+    assert len(agent.store.keys(kept.ENTRIES)) == 2
+    await save("c")
+    names = ["c"]
+    if again == "as another":
+        await save("d")
+        names.append("d")
+    elif again == "a fork of it":
+        names.append((await store.fork("c")).conversation_id)
+    for name in names:
+        assert texts_of(await store.load(name)) == ["0", "1", "2", "3", "4"]
+        await store.delete(name)
+    assert in_store(agent) == 0
+
+
+@pytest.mark.parametrize("opens", ["sqlite"], indirect=True)
+@pytest.mark.parametrize("other", ["saves", "saves and deletes", "sweeps"])
+async def test_a_first_save_is_whole_whoever_has_the_same_messages_meanwhile(
+    opens: Opens, other: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "TOGETHER", 2)
+    store, elsewhere = HoldfastConversationStore(opens()), HoldfastConversationStore(opens())
+    agent = opens()
+    entries, came, set_many = entries_of(7), list[bool](), type(agent.store).set_many
+    records = [kept.ConversationRecord(conversation_id=name, head_id="e6") for name in "cd"]
+
+    async def save(by: HoldfastConversationStore, record: kept.ConversationRecord) -> None:
+        await by.write_record(record, new_entries=entries, expected_revision=None)
+
+    async def delete(record: kept.ConversationRecord) -> None:
+        await store.delete_record(record.conversation_id, expected_revision=record.revision)
+
+    rest = list[str]()
+    if other == "sweeps":  # Somebody has deleted the same, and some of it is left to go.
+        await save(elsewhere, records[1])
+        family, rest = elsewhere._delete("d", records[1].revision)
+        assert len(rest) == 5
+
+    async def between() -> None:
+        if other == "sweeps":
+            elsewhere._sweep(family, rest)
+            return
+        await save(elsewhere, records[1])
+        if other == "saves and deletes":
+            await delete(records[1])
+
+    def comes(plane: Any, items: Any, **named: Any) -> Any:
+        done = set_many(plane, items, **named)
+        if not came and len(items) > 1:  # Once a portion is there.
+            came.append(True)
+            with asyncio.Runner() as runner:
+                runner.run(between())
+        return done
+
+    monkeypatch.setattr(type(agent.store), "set_many", comes)
+    await save(store, records[0])
+    assert came
+    assert await store.read_history("e6") == entries
+    for record in records[: 2 if other == "saves" else 1]:
+        assert texts_of(await store.load(record.conversation_id)) == list("0123456")
+        await delete(record)
+    assert in_store(agent) == 0
+
+
 async def test_conversations_are_listed_by_scope_newest_first(opens: Opens) -> None:
     store = HoldfastConversationStore(opens())
     for name, scope in (("a", "alice"), ("b", "bob"), ("c", "alice")):

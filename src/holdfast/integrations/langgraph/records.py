@@ -5,6 +5,7 @@
     c NS ID SPACE wTASK SPACE -3 a special write of a task, which may be replaced
     v NAME                       a large value, or a part of one, by the hash of its bytes
     pruning                      somebody is deleting, see `writing`
+    putting SIGN                 somebody is putting more than goes in one transaction, see there
 
 So a checkpoint and its writes lie side by side, the newest last: one read from the end finds both.
 Parts are escaped, so that no name can reach into another one's place. A large value is stored once
@@ -51,6 +52,7 @@ SHORT: Final = 256
 CHECKPOINTS: Final = "c "
 VALUES: Final = "v "
 PRUNING: Final = "pruning"
+PUTTING: Final = "putting "
 
 _WRITES: Final = "w"
 _BEHIND: Final = "!"

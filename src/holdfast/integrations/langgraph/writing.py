@@ -6,8 +6,9 @@ Three promises:
    there and stay. Whoever uses large values of the parent again expects the parent unchanged.
    Whoever deletes puts up a sign first, and deletes only while it still hangs; whoever puts a
    checkpoint with large values meanwhile takes it down, and the deleting begins anew. Values that
-   are too many for one transaction go ahead under such a sign, too, and the checkpoint comes only
-   while that hangs: nobody has deleted them in between.
+   are too many for one transaction go ahead under a sign of their own, and the checkpoint comes
+   only while that hangs: whoever deletes takes all of those down with the first that goes. So any
+   number put at once and never meet, however large what they put is.
 2. What a task wrote is put once: repeated, it changes nothing.
 3. Checkpoints are deleted with their writes, and values after the checkpoints that have them.
 """
@@ -32,6 +33,7 @@ from holdfast.integrations.langgraph.reading import (
 from holdfast.integrations.langgraph.records import (
     CHECKPOINTS,
     PRUNING,
+    PUTTING,
     VALUES,
     Large,
     Packed,
@@ -147,26 +149,32 @@ def _put_rows(
     What is more than goes together goes ahead, and nobody sees it: whoever deletes meanwhile takes
     down the sign that hangs for it, and the last of it is not put. Raises `NotAsExpected` then.
     """
-    *ahead, last = portions((key, len(data)) for key, data in rows.items())
-    sign = (thread, PRUNING)
-    more: dict[str, Any] = {"delete": [sign]} if expected is None else {"expected": expected}
-    if ahead:
-        tag = yield from _hang(thread, expected or ())
-        others = [each for each in expected or () if each[:2] != sign]
-        more = {"delete": [sign], "expected": [(*sign, tag), *others]}
-    for some in ahead:
-        put = [(thread, key, rows[key]) for key in some]
-        yield _batch(put=put, expected=more["expected"])
-    return (yield _batch(put=[(thread, key, rows[key]) for key in last], **more, **own))
+    sizes = ((key, len(data)) for key, data in rows.items())
+    *ahead, last = ([(thread, key, rows[key]) for key in some] for some in portions(sizes))
+    deleting = (thread, PRUNING)
+    more: dict[str, Any] = {"delete": [deleting]} if expected is None else {"expected": expected}
+    if not ahead:
+        return (yield _batch(put=last, **more, **own))
+    sign = (thread, f"{PUTTING}{secrets.token_hex(8)}")
+    tag = yield from _hang(sign, **more)
+    hangs = [(*sign, tag), *(each for each in expected or () if each[:2] != deleting)]
+    try:
+        for some in ahead:
+            yield _batch(put=some, expected=hangs)
+        # Who has begun to delete since may have looked already: it has to look again.
+        return (yield _batch(put=last, delete=[sign, deleting], expected=hangs, **own))
+    except NotAsExpected:
+        yield _batch(delete=[sign])
+        raise
 
 
-def _hang(thread: str, expected: Sequence[Expected] = ()) -> Steps[str]:
+def _hang(place: tuple[str, str], **parts: Any) -> Steps[str]:
     """Hangs up a sign; returns the tag by which it is known while it hangs."""
-    sign, place = secrets.token_hex(8), (thread, PRUNING)
-    done = yield _batch(set=[(*place, sign)], get=[place], expected=expected)
+    sign = secrets.token_hex(8)
+    done = yield _batch(set=[(*place, sign)], get=[place], **parts)
     hung = done.values[0]
     if hung is None or hung.value != sign:  # It is taken down already.
-        raise NotAsExpected(PRUNING, expected=sign, actual=ABSENT)
+        raise NotAsExpected(place[1], expected=sign, actual=ABSENT)
     return hung.tag
 
 
@@ -227,7 +235,10 @@ def delete(thread: str, choose: Choose) -> Steps[None]:
 
 
 def _delete_once(thread: str, choose: Choose) -> Steps[None]:
-    tag = yield from _hang(thread)
+    tag = yield from _hang((thread, PRUNING))
+    # They go first: of what they are for, none comes after anything is deleted. Whoever hangs up
+    # another from now on takes down the sign of this.
+    doomed = yield keys(thread, PUTTING)
     found = yield from all_of(thread)
     gone = choose(found)
     needed = {
@@ -237,7 +248,7 @@ def _delete_once(thread: str, choose: Choose) -> Steps[None]:
         for name in names_of(stored.record.large.values())
     }
     listed = yield keys(thread, CHECKPOINTS)
-    doomed = [key for key in listed if split_key(key)[:2] in gone]
+    doomed += [key for key in listed if split_key(key)[:2] in gone]
     listed = yield keys(thread, VALUES)
     doomed += [key for key in listed if key not in needed]
     doomed.append(PRUNING)

@@ -21,7 +21,10 @@ several: of a save, messages go ahead, where nobody reaches them before the reco
 delete, the record goes first, then messages that nobody reaches, each after those that follow it.
 Whoever deletes some of a family leaves a mark beside it, each time another; whoever saves so much
 expects it to be as it was, so that what was put ahead is still there. One that is broken off leaves
-messages that nobody reaches, and that the next delete in the family takes along.
+messages that nobody reaches, and that the next delete in the family takes along. A conversation
+that is new, and so large, has a family that is named by its first message, and leaves such a mark
+itself: when it is saved again, it comes to the same place. Where it never is, what went ahead of it
+stays.
 
 Messages are the JSON that pydantic makes of them: what it reads back is what it wrote, whatever
 numbers and bytes are in there.
@@ -32,6 +35,7 @@ from datetime import UTC
 from typing import Any, Final, TypeVar
 from uuid import uuid4
 
+from blake3 import blake3
 from pydantic import ConfigDict, TypeAdapter
 from pydantic_ai.conversation_store import (
     ConversationConflict,
@@ -137,44 +141,49 @@ class HoldfastConversationStore(ConversationStore):
         name, store = record.conversation_id, self._store
         found = self._get_record(name, expected_revision)
         base = _base_of(record, new_entries)
+        *ahead, last = _in_portions(new_entries)
         expected = [(RECORDS, name, ABSENT if found is None else found.tag or ABSENT)]
         items: list[tuple[str, str, Any]] = []
         if found is not None:
             family: str = found.value["family"]
-        elif base is None:
+        elif base is None and not ahead:
             family = uuid4().hex
             items.append((FAMILIES, family, [name]))
         else:
-            members = self._find_members(base)
-            if members is None:
+            begun = self._begin(new_entries[0]) if base is None else store.get(PLACES, base)
+            members = None if begun is None else store.find(FAMILIES, begun)
+            if begun is None or (base is not None and members is None):
                 raise ConversationConflict(name)
-            family = members.key
-            items.append((FAMILIES, family, [*members.value, name]))
-            expected.append((FAMILIES, family, members.tag or ABSENT))
+            family = begun
+            items.append((FAMILIES, family, [*(members.value if members else ()), name]))
+            expected.append((FAMILIES, family, members.tag or ABSENT if members else ABSENT))
         # Looked at last: what goes after this goes by a change of the family, or of the record.
         # What a record ends with is there for as long as the record is.
         is_known = found is not None and base == found.value["head_id"]
         if base is not None and not is_known and store.get(PLACES, base) != family:
             raise ConversationConflict(name)
-        *ahead, last = _in_portions(family, new_entries)
-        if ahead and (found is not None or base is not None):
+        if ahead:
             # Those that are expected already were read before.
             expected = [*self._marks_of(family), *expected]
         for some in ahead:
-            store.set_many(some)
-        items += [*last, (RECORDS, name, _from_record(record, family))]
+            store.set_many(_entries_in(family, some))
+        items += [*_entries_in(family, last), (RECORDS, name, _from_record(record, family))]
         store.set_many(items, expected=expected)
 
-    def _marks_of(self, family: str) -> list[tuple[str, str, str]]:
-        """Returns what a family's members are, and who deleted last, to be expected."""
-        places = [(FAMILIES, family), (FAMILIES, _to_mark(family))]
-        there = zip(places, self._store.find_many(places), strict=True)
-        return [(*place, ABSENT if each is None else each.tag or ABSENT) for place, each in there]
+    def _begin(self, first: ConversationEntry) -> str:
+        """Returns the family of what is new and goes in portions, with a mark of its own there."""
+        family = _named_by(first)
+        self._store.set_many([_marked(family)])
+        return family
 
-    def _find_members(self, entry_id: str) -> StoreValue | None:
-        """Returns the conversations of the family that an entry belongs to; None without it."""
-        family = self._store.get(PLACES, entry_id)
-        return None if family is None else self._store.find(FAMILIES, family)
+    def _marks_of(self, family: str) -> list[tuple[str, str, str]]:
+        """Returns what a family's members are, and its mark, to be expected."""
+        places = [(FAMILIES, family), (FAMILIES, _to_mark(family))]
+        there = self._store.find_many(places)
+        if not any(there):  # Deleted meanwhile. Were that expected, it could happen again unseen.
+            raise NotAsExpected(family, expected="a family", actual=ABSENT)
+        found = zip(places, there, strict=True)
+        return [(*place, ABSENT if each is None else each.tag or ABSENT) for place, each in found]
 
     def _delete_all(self, name: str, revision: str) -> None:
         family, rest = self._until_done(name, lambda: self._delete(name, revision))
@@ -209,11 +218,12 @@ class HoldfastConversationStore(ConversationStore):
         members = store.find(FAMILIES, family)
         still = set(self._reached_by_none(family, members.value if members else ()))
         left = [each for each in doomed if each in still]
+        # Without members somebody may begin here: what that has put ahead is gone then.
+        gone = [] if members else [(FAMILIES, _to_mark(family))]
         for start in range(0, len(left), TOGETHER):
             store.set_many(
-                # Without members nobody joins any more, or has messages here.
                 [_marked(family)] if members else [],
-                delete=_rows_of(family, left[start : start + TOGETHER]),
+                delete=[*gone, *_rows_of(family, left[start : start + TOGETHER])],
                 expected=[(FAMILIES, family, members.tag or ABSENT if members else ABSENT)],
             )
 
@@ -293,6 +303,12 @@ def _to_key(family: str, entry_id: str) -> str:
     return f"{family}/{entry_id}"
 
 
+def _named_by(first: ConversationEntry) -> str:
+    """Returns a name for the family that begins with a message: each time the same."""
+    data = first.id.encode("utf-8", "surrogatepass")
+    return blake3(data, derive_key_context="holdfast pydantic-ai family").hexdigest(16)
+
+
 def _to_mark(family: str) -> str:
     return f"{family}/mark"
 
@@ -310,17 +326,18 @@ def _rows_of(family: str, entry_ids: Iterable[str]) -> list[tuple[str, str]]:
     ]
 
 
-def _in_portions(
-    family: str, entries: Sequence[ConversationEntry]
-) -> list[list[tuple[str, str, Any]]]:
-    """Returns what is put of messages, in portions; one that is empty, if there are none."""
+def _in_portions(entries: Sequence[ConversationEntry]) -> list[dict[str, Any]]:
+    """Returns what is put of messages, by their ids, in portions; one, if there are none."""
     values = {entry.id: _from_entry(entry) for entry in entries}
     sizes = ((entry_id, len(value["message"].encode())) for entry_id, value in values.items())
-    found = list[list[tuple[str, str, Any]]]()
-    for some in portions(sizes, most=TOGETHER):
-        rows = [(ENTRIES, _to_key(family, entry_id), values[entry_id]) for entry_id in some]
-        found.append([*rows, *((PLACES, entry_id, family) for entry_id in some)])
-    return found or [[]]
+    found = [{each: values[each] for each in some} for some in portions(sizes, most=TOGETHER)]
+    return found or [{}]
+
+
+def _entries_in(family: str, values: dict[str, Any]) -> list[tuple[str, str, Any]]:
+    """Returns what is put of a portion of messages: each message, and its family."""
+    rows = [(ENTRIES, _to_key(family, each), value) for each, value in values.items()]
+    return [*rows, *((PLACES, each, family) for each in values)]
 
 
 def _from_key(key: str) -> str:
