@@ -104,7 +104,8 @@ def test_every_metric_that_is_explained_is_shown(place: Place) -> None:
             time.sleep(0.2)
     families = set(re.findall(r"^# TYPE (holdfast_\w+) ", text, re.MULTILINE))
     assert len(explained) > 10
-    assert families == set(explained)
+    # Packs lie beside the rows here, and a server shows that only where they are elsewhere.
+    assert families == set(explained) - {"holdfast_packs_answered_timestamp_seconds"}
     assert float(values["holdfast_collected_timestamp_seconds"]) == 0
 
 
