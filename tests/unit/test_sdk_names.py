@@ -262,8 +262,9 @@ def test_a_remote_directory_has_every_name_of_a_local_one() -> None:
     here, there = holdfast.Workspace, holdfast.RemoteWorkspace
     # On a server, whoever holds the key acts, and namespaces are merged there; `pull` brings what
     # others did. A patch has the content of what was there, which lies on the server. There is no
-    # second namespace of the directory that it could enter.
-    missing = {"acting_as", "agree", "enter", "merge", "patches"}
+    # second namespace of the directory that it could enter. Its tasks are the server's, which ends
+    # them, too.
+    missing = {"acting_as", "agree", "end_badly", "enter", "give_up", "merge", "patches"}
     assert names_of(here) - names_of(there) == missing
     for name in names_of(here) & names_of(there):
         wanted = takes(inspect.getattr_static(here, name))
