@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 import holdfast
@@ -156,6 +156,16 @@ NUMBERS = count()
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(steps=steps, before=st.lists(keys, max_size=4))
+@example(
+    steps=[
+        ("begin", True, ("files", "d/b")),
+        ("write", True, ("files", "d/b")),
+        ("write", False, ("files", "d/b")),
+        ("begin", True, ("files", "d/b")),
+        ("remove", True, ("files", "d/b")),
+    ],
+    before=[],
+)
 def test_what_tasks_did_goes_back_and_what_others_did_stays(
     vault: Any, steps: list[tuple[str, bool, Key]], before: list[Key]
 ) -> None:

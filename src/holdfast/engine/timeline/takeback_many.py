@@ -163,7 +163,7 @@ class _Going:
             aims, at = self._pass()
             left = {e for aim in aims.values() if not aim.is_untold for e in aim.left}
             # Where a task was begun within another, it is the other that takes all of it back.
-            away = {*_moved(source, then, at.root, left)}
+            away = {*_moved(source, then, at.root, left - self.fixed), *(left & self.fixed)}
             free = {each for each in away - self.fixed if each[1] != UNKNOWN}
             moved = {*_moved(source, self.folded.root, at.root, free)}
             if not moved:
