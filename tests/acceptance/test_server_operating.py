@@ -121,10 +121,12 @@ def test_a_certificate_is_replaced_without_a_word(place: Place) -> None:
                     break
             except httpx.ConnectError:
                 assert time.monotonic() < deadline
+                assert before.get("/health").is_success  # In use, or it is closed as idle.
                 time.sleep(0.2)
         # Both workers: whoever is next, here or in another test, may meet either.
         while place.server.log.read_text().count("there is a new certificate") < 2:
             assert time.monotonic() < deadline
+            assert before.get("/health").is_success
             time.sleep(0.2)
         # What was open stays open.
         assert before.get("/health").is_success
